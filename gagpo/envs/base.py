@@ -1,0 +1,79 @@
+"""What an environment and a world of tasks must offer, and how one is chosen by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from gagpo.config import WorldConfig
+
+SPLITS = ("train", "unseen")
+
+
+@runtime_checkable
+class Env(Protocol):
+    """One task, played by text commands, in the manner of Gymnasium.
+
+    `info` of `reset` and `step` holds "won" (bool): the goal is reached. An action that is not
+    admissible changes nothing and is answered as the world answers nonsense. The same task
+    starts the same way whatever the seed, where the world has no chance in it.
+    """
+
+    task_id: str
+    goal: str
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict]:
+        """Start over. Returns (observation, info)."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
+        """Returns (observation, reward, terminated, truncated, info)."""
+
+    def state_key(self) -> str:
+        """Identity of the state: equal if and only if the state is."""
+
+    def admissible(self) -> tuple[str, ...]:
+        """The commands that the world accepts here, sorted."""
+
+    def snapshot(self) -> Hashable:
+        """The whole state, step count included, as a small immutable value."""
+
+    def restore(self, snapshot: Hashable) -> None:
+        """Go back to a snapshot of this task."""
+
+    def expert(self) -> str | None:
+        """The next command of a plan that reaches the goal from here; None where none is known."""
+
+
+class World(Protocol):
+    """A set of tasks in the splits "train" and "unseen", and how to play them."""
+
+    def tasks(self, split: str, num: int, rng: np.random.Generator) -> list[str]:
+        """Draw `num` task ids of a split; the splits share no task."""
+
+    def make(self, task_id: str) -> Env:
+        """The environment of a task."""
+
+    def words(self) -> set[str]:
+        """Every word that observations, goals and commands can hold (for a word-level tokenizer)."""
+
+
+# name -> "module:function"; the function takes a WorldConfig and returns a World.
+WORLDS: dict[str, str] = {
+    "household": "gagpo.envs.household:make_world",
+    "alfworld": "gagpo.envs.alfworld:make_world",
+}
+
+
+def make_world(config: WorldConfig) -> World:
+    """The world that `config.env` names."""
+    if config.env not in WORLDS:
+        near = get_close_matches(config.env, WORLDS, 1, 0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"env: {config.env!r}; expected one of {', '.join(sorted(WORLDS))}{hint}")
+    module, function = WORLDS[config.env].split(":")
+    make: Callable[[WorldConfig], World] = getattr(import_module(module), function)
+    return make(config)
