@@ -29,4 +29,6 @@ def assign_credit(table: StepTable, config: CreditConfig) -> Credit:
         near = get_close_matches(config.estimator, ESTIMATORS, 1, 0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"estimator: {config.estimator!r}; expected one of {', '.join(ESTIMATORS)}{hint}")
+    if table.num_steps == 0:
+        raise ValueError("table: no steps; expected at least one trajectory")
     return ESTIMATORS[config.estimator](table, config)
