@@ -106,7 +106,7 @@ def sequence_ppo_loss(
         token_ratio = _exp(log_ratio)
         token_objective, token_clipped = _clipped(token_ratio, batch.advantage[:, None], config)
         ratio, objective = action_mean(token_ratio), action_mean(token_objective)
-        clipped = (token_clipped & mask).any(1)
+        clipped = token_clipped.any(1)  # padding has ratio 1, which no clip changes
         largest = token_ratio[mask]
 
     cost = -objective
@@ -126,7 +126,7 @@ def sequence_ppo_loss(
         stats = LossStats(
             num_actions=int(present.sum()),
             num_tokens=int(tokens.sum()),
-            num_clipped=int((clipped & present).sum()),
+            num_clipped=int(clipped.sum()),
             ratio_sum=float(ratio[present].double().sum()),
             ratio_max=float(largest.max()) if largest.numel() else 0.0,
             kl_k1_sum=float(action_mean(-log_ratio).double().sum()),

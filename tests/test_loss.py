@@ -102,17 +102,18 @@ def test_micro_batches_add_up_to_the_whole(ratio, splits):
         grad += torch.autograd.grad(loss, logprobs)[0]
         total, stats = total + loss.item(), stats.merge(more)
     assert (grad - expected).abs().max() <= 1e-6 and expected.abs().max() > 1e-2
-    assert total == pytest.approx(float(whole), abs=1e-6)
+    assert total == pytest.approx(whole.item(), abs=1e-6)
     assert stats.means() == pytest.approx(whole_stats.means(), rel=1e-5)
     assert (stats.num_actions, stats.num_tokens) == (12, int(batch.action_mask.sum()))
     assert 0 < stats.num_clipped < 12
 
 
 @pytest.mark.parametrize("ratio", ["sequence", "token"])
+@pytest.mark.parametrize("kl", ["k2", "k3"])
 @pytest.mark.parametrize("junk", [0.0, 55.5, INF, -INF, float("nan")])
-def test_padding_is_inert_whatever_it_holds(ratio, junk):
+def test_padding_is_inert_whatever_it_holds(ratio, kl, junk):
     """Three more columns, and junk in all padding: the same loss, the same gradient, 0 in padding."""
-    config = LossConfig(ratio=ratio, kl="k3", entropy_coef=0.5)
+    config = LossConfig(ratio=ratio, kl=kl, entropy_coef=0.5)
     logprobs, batch = random_batch()
     entropy = logprobs.detach().square().requires_grad_()
     loss, stats = sequence_ppo_loss(logprobs, batch, config, entropy)

@@ -102,3 +102,8 @@ def test_the_share_of_the_signal_that_only_penalties_make(options, zero_sigma, p
     metrics = credit_metrics(MIXED, credit)
     assert metrics["zero_sigma_share"] == pytest.approx(zero_sigma)
     assert metrics["penalty_share"] == pytest.approx(penalty_share)
+
+
+def test_a_negative_reward_of_the_environment_is_an_outcome():
+    table = table_of(Played(0, "a", [-1]), Played(0, "a", [0], invalid=[0]))
+    assert credit_metrics(table, assign_credit(table, CreditConfig()))["penalty_share"] == 0
