@@ -153,13 +153,13 @@ def test_a_fully_masked_row_counts_for_nothing(ratio):
         logprobs, replace(batch, action_mask=mask), config, entropy=logprobs.square()
     )
     (grad,) = torch.autograd.grad(loss, logprobs)
-    assert float(loss) == pytest.approx(float(rest_loss), rel=1e-6)
+    assert loss.item() == pytest.approx(rest_loss.item(), rel=1e-6)
     assert stats.means() == pytest.approx(rest_stats.means(), rel=1e-6)
     assert torch.all(grad[0] == 0) and torch.all(grad.isfinite())
     nothing, stats = sequence_ppo_loss(
         logprobs, replace(batch, action_mask=torch.zeros_like(mask)), config, entropy=logprobs
     )
-    assert float(nothing) == 0 and stats == LossStats()
+    assert nothing.item() == 0 and stats == LossStats()
 
 
 def test_there_is_no_gradient_beyond_the_clip_but_there_is_on_the_way_back():
