@@ -218,7 +218,7 @@ def test_hopeless_ratios_stay_finite():
     for ratio in ("sequence", "token"):
         loss, stats = sequence_ppo_loss(far, batch, LossConfig(ratio=ratio))
         (grad,) = torch.autograd.grad(loss, far)
-        assert math.isfinite(loss) and torch.all(grad.isfinite()) and math.isfinite(stats.kl_k3_sum)
+        assert math.isfinite(loss.item()) and torch.all(grad.isfinite()) and math.isfinite(stats.kl_k3_sum)
 
 
 def test_kl_estimators_by_hand():
