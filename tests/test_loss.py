@@ -261,12 +261,12 @@ def test_the_entropy_bonus_is_a_weighted_mean_over_actions():
     logprobs, batch = batch_of([[1.0, 1.0], [1.0]], [0, 0], weight=[0.25, 0.75])
     entropy = torch.tensor([[1.0, 3.0], [4.0, 99.0]], requires_grad=True)
     loss, stats = sequence_ppo_loss(logprobs, batch, LossConfig(entropy_coef=0.1), entropy)
-    assert float(loss) == pytest.approx(-0.1 * (0.25 * 2 + 0.75 * 4), rel=1e-6)
+    assert loss.item() == pytest.approx(-0.1 * (0.25 * 2 + 0.75 * 4), rel=1e-6)
     (grad,) = torch.autograd.grad(loss, entropy)
     assert grad.flatten().tolist() == pytest.approx([-0.0125, -0.0125, -0.075, 0], rel=1e-6)
     assert stats.means()["entropy"] == pytest.approx(3, rel=1e-6)
     silent, _ = sequence_ppo_loss(logprobs, batch, CONFIG, entropy)
-    assert float(silent) == 0
+    assert silent.item() == 0
 
 
 def test_statistics_merge_by_sum_and_maximum():
