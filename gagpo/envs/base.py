@@ -18,7 +18,8 @@ SPLITS = ("train", "unseen")
 class Env(Protocol):
     """One task, played by text commands, in the manner of Gymnasium.
 
-    `info` of `reset` and `step` holds "won" (bool): the goal is reached. An action that is not
+    `info` of `reset` and `step` holds "won" (bool): the goal is reached; that of `step` also
+    "valid" (bool): the command was accepted, in whatever wording. An action that is not
     admissible changes nothing and is answered as the world answers nonsense. The same task
     starts the same way whatever the seed, where the world has no chance in it.
     """
@@ -56,6 +57,9 @@ class World(Protocol):
 
     def make(self, task_id: str) -> Env:
         """The environment of a task."""
+
+    def task_type(self, task_id: str) -> str:
+        """The kind of task it is; evaluations report success by it."""
 
     def words(self) -> set[str]:
         """Every word that observations, goals and commands can hold (for a word-level tokenizer)."""

@@ -1,0 +1,72 @@
+"""The command line: `gagpo train runs/<id>` runs or resumes the run that request.json asks for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from gagpo.store import Run
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Returns the exit status: 0 when the run is complete or was stopped, 1 when it failed."""
+    parser = argparse.ArgumentParser(prog="gagpo", description="GAGPO Workbench")
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="run or resume the run in a folder")
+    train.add_argument("run", type=Path, help="folder of the run, with its request.json")
+    train.add_argument("--parent", type=int, help="stop when this process is gone")
+    arguments = parser.parse_args(argv)
+    return train_run(Run(arguments.run), arguments.parent)
+
+
+def train_run(run: Run, parent: int | None = None) -> int:
+    """Train until the run is complete or asked to stop, keeping status.json true."""
+    terminated: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: terminated.append(number))
+    with run.lock():
+        run.clear_stop()
+        config = run.read_request()
+        run.write_status("starting", 0, config.run.iterations)
+        try:
+            if run.has_config():
+                run.check_same(config)
+            from gagpo.facts import facts  # torch is heavy: after the settings are known to be good
+            from gagpo.train import Stopped, Trainer
+
+            run.write_config(config, facts())
+            Trainer(run, config, _should_stop(run, parent, terminated)).train()
+        except Stopped as reason:
+            _say(run, "stopped", str(reason))
+            return 0
+        except Exception as error:
+            traceback.print_exc()
+            _say(run, "failed", f"{type(error).__name__}: {error}")
+            return 1
+        run.write_status("complete", config.run.iterations, config.run.iterations)
+        return 0
+
+
+def _should_stop(run: Run, parent: int | None, terminated: list[int]) -> Callable[[], str | None]:
+    def reason() -> str | None:
+        if terminated:
+            return "terminated by a signal"
+        if parent is not None and os.getppid() != parent:
+            return f"the process that started it ({parent}) is gone"
+        return "stop was requested" if run.stop_requested() else None
+
+    return reason
+
+
+def _say(run: Run, state: str, message: str) -> None:
+    """The last status, with the iteration that the run had reached."""
+    reached = run.read_status()
+    run.write_status(state, reached.iteration, reached.iterations, message)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""How a state is put into words for the policy, and how its answer is read as a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+# (observation, action) of earlier steps, the oldest first.
+History = Sequence[tuple[str, str]]
+
+
+def compact(goal: str, history: History, observation: str, admissible: Sequence[str]) -> str:
+    """A few words for a small model: goal, earlier commands, what is seen.
+
+    It lists no admissible commands: it is meant for masked decoding, which shows them.
+    """
+    did = " ; ".join(action for _, action in history)
+    return f"goal : {goal}\ndid : {did}\nsee : {observation}\nact :"
+
+
+def instruct(goal: str, history: History, observation: str, admissible: Sequence[str]) -> str:
+    """A request in full sentences, with observations of earlier steps and all commands."""
+    lines = [f"You are an agent in a text world. Your task: {goal}"]
+    if history:
+        lines.append("Your last steps, the oldest first:")
+        lines += [f"- You saw: {seen}\n  You did: {action}" for seen, action in history]
+    lines += [f"Now you see: {observation}", "Commands that are possible now:"]
+    lines += [f"- {command}" for command in admissible]
+    lines.append("Answer with one of these commands, word for word, and nothing else.")
+    return "\n".join(lines)
+
+
+PROMPTS: dict[str, Callable[[str, History, str, Sequence[str]], str]] = {
+    "compact": compact,
+    "instruct": instruct,
+}
+
+
+def read_action(text: str) -> str:
+    """The command in a model's answer: its first line that is not empty, without a list dash."""
+    for line in text.splitlines():
+        if line.strip():
+            return line.strip().removeprefix("- ").strip()
+    return ""

@@ -1,0 +1,164 @@
+"""Collecting trajectories: siblings of a batch of tasks, played side by side.
+
+Every turn is one batched call of the actor for the environments that still live. Each draw is a
+function of (seed, turn), so a rollout can be repeated without any stored random state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gagpo.config import RolloutConfig
+from gagpo.envs.base import Env, World
+from gagpo.prompts import PROMPTS
+from gagpo.table import Outcome, Step, Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What an actor answered: the command, its tokens (the end token included) and their
+    logprobs in nats; `cut_off` when the token limit ended it."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    cut_off: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What an actor may look at when it acts: the prompt, the commands, and the live environment
+    (for a planner; a policy must not touch it)."""
+
+    prompt_ids: tuple[int, ...]
+    admissible: tuple[str, ...]
+    env: Env
+
+
+class Actor(Protocol):
+    """What a rollout needs of a policy."""
+
+    def encode(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The token ids of each prompt, as the model sees it."""
+
+    def act(self, turns: Sequence[Turn], temperature: float, seed: Sequence[int]) -> list[Action]:
+        """One action for each turn; whatever is drawn is a function of `seed`."""
+
+
+@dataclass(slots=True)
+class _Episode:
+    """A trajectory that is being played."""
+
+    task_id: str
+    sibling: int
+    env: Env
+    observation: str
+    won: bool
+    steps: list[Step] = field(default_factory=list)
+    history: list[tuple[str, str]] = field(default_factory=list)
+    outcome: Outcome | None = None
+
+
+def collect(
+    world: World,
+    actor: Actor,
+    tasks: Sequence[str],
+    config: RolloutConfig,
+    *,
+    num_siblings: int,
+    temperature: float,
+    seed: Sequence[int],
+    policy_version: int = 0,
+) -> list[Trajectory]:
+    """Play `num_siblings` trajectories of each task; siblings lie side by side in the result.
+
+    `seed` is a sequence of integers, as numpy's SeedSequence takes. A task that is drawn twice
+    makes two groups only under different ids, so `tasks` must not repeat.
+    """
+    if len(set(tasks)) != len(tasks):
+        raise ValueError("tasks: an id occurs twice; its siblings would be one group")
+    episodes = [_start(world, task, sibling) for task in tasks for sibling in range(num_siblings)]
+    num_turns = 0
+    while live := [episode for episode in episodes if episode.outcome is None]:
+        admissible = [episode.env.admissible() for episode in live]
+        prompts = _prompts(actor, live, admissible, config)
+        turns = [Turn(*seen) for seen in zip(prompts, admissible, (e.env for e in live), strict=True)]
+        for episode, turn, action in zip(
+            live, turns, actor.act(turns, temperature, (*seed, num_turns)), strict=True
+        ):
+            _advance(episode, turn, action)
+        num_turns += 1
+    return [_finish(episode, policy_version) for episode in episodes]
+
+
+def _start(world: World, task_id: str, sibling: int) -> _Episode:
+    env = world.make(task_id)
+    observation, info = env.reset(seed=sibling)
+    return _Episode(task_id, sibling, env, observation, bool(info["won"]))
+
+
+def _prompts(
+    actor: Actor, live: Sequence[_Episode], admissible: Sequence[tuple[str, ...]], config: RolloutConfig
+) -> list[tuple[int, ...]]:
+    """Prompts that fit: where one is too long, its oldest history goes first."""
+    render = PROMPTS[config.prompt]
+
+    def text(index: int, shown: int) -> str:
+        episode = live[index]
+        history = episode.history[len(episode.history) - shown :]
+        return render(episode.env.goal, history, episode.observation, admissible[index])
+
+    shown = [min(len(episode.history), config.history) for episode in live]
+    prompts = actor.encode([text(i, shown[i]) for i in range(len(live))])
+    for i in range(len(live)):
+        while len(prompts[i]) > config.max_prompt_tokens:
+            if shown[i] == 0:
+                raise ValueError(
+                    f"max_prompt_tokens: {config.max_prompt_tokens}; a prompt of task "
+                    f"{live[i].task_id!r} needs {len(prompts[i])} without any history"
+                )
+            shown[i] -= 1
+            prompts[i] = actor.encode([text(i, shown[i])])[0]
+    return prompts
+
+
+def _advance(episode: _Episode, turn: Turn, action: Action) -> None:
+    """One step of the environment, recorded. A cut-off action is played, but never valid."""
+    before, key = episode.observation, episode.env.state_key()
+    text = "" if action.cut_off else action.text
+    observation, reward, terminated, truncated, info = episode.env.step(text)
+    episode.steps.append(
+        Step(
+            observation=before,
+            state_key=key,
+            admissible=turn.admissible,
+            action=action.text,
+            prompt_ids=turn.prompt_ids,
+            action_ids=action.token_ids,
+            logprobs=action.logprobs,
+            reward=float(reward),
+            valid=bool(info["valid"]),
+            cut_off=action.cut_off,
+        )
+    )
+    episode.history.append((before, action.text))
+    episode.observation, episode.won = observation, bool(info["won"])
+    if terminated or truncated:
+        episode.outcome = Outcome.TERMINATED if terminated else Outcome.TRUNCATED
+
+
+def _finish(episode: _Episode, policy_version: int) -> Trajectory:
+    return Trajectory(
+        task_id=episode.task_id,
+        sibling=episode.sibling,
+        seed=episode.sibling,
+        steps=tuple(episode.steps),
+        outcome=episode.outcome,
+        success=episode.won,
+        goal=episode.env.goal,
+        final_observation=episode.observation,
+        final_state_key=episode.env.state_key(),
+        policy_version=policy_version,
+    )

@@ -1,0 +1,260 @@
+"""Training, from top to bottom: collect, assign credit, batch, update, evaluate, record.
+
+Every draw of a run is a function of (seed, purpose, iteration), so a run that was killed goes on
+from its last checkpoint with the very numbers that it would have had.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from gagpo.batch import Row
+from gagpo.checkpoint import load_checkpoint, save_checkpoint
+from gagpo.config import Config
+from gagpo.credit import assign_credit
+from gagpo.envs.base import World, make_world
+from gagpo.loss import kl_k1
+from gagpo.policy import Policy
+from gagpo.rollout import collect
+from gagpo.state_keys import STATE_KEYS
+from gagpo.stats import credit_metrics, rollout_metrics, success_by
+from gagpo.store import Run
+from gagpo.table import Step, StepTable, Trajectory
+from gagpo.tensorboard import MetricsSink, TensorBoard
+from gagpo.warm_start import clone, demonstrations
+
+# Purposes of random draws. The unseen tasks do not depend on the run's seed: all runs on a world
+# are evaluated on the same ones.
+TASKS, ROLLOUT, UPDATE, WARM, EVAL = range(5)
+WARM_RECORD_EVERY = 10
+
+
+class Stopped(Exception):
+    """The run was asked to stop, for the reason given."""
+
+
+class Trainer:
+    """One run: its world, policy, optimiser and records."""
+
+    def __init__(self, run: Run, config: Config, should_stop: Callable[[], str | None]) -> None:
+        """`should_stop` returns a reason when the run is to stop at the next opportunity."""
+        if config.run.num_threads:
+            torch.set_num_threads(config.run.num_threads)
+        self.run, self.config, self.should_stop = run, config, should_stop
+        self.world: World = make_world(config.world)
+        self.policy = Policy.build(config, self.world)
+        self.updater.parameters = self.policy.trainable()
+        self.updater.optimizer = torch.optim.AdamW(
+            [p for _, p in self.updater.parameters],
+            config.optim.learning_rate,
+            weight_decay=config.optim.weight_decay,
+        )
+        self.reference: Policy | None = None
+        self.sinks: list[MetricsSink] = [run]
+        if config.run.tensorboard:
+            self.sinks.append(TensorBoard(run.path / "tensorboard"))
+
+    def train(self) -> None:
+        """From wherever the run stands to its last iteration. Raises Stopped when asked to stop."""
+        done = self._resume()
+        if done is None:
+            self._warm_start()
+            self._evaluate(0, self.config.eval.final_eval_tasks)
+            self._save(done := 0)
+        if self.config.loss.kl != "none":
+            self.reference = self._reference(fresh=done == 0)
+        last = self.config.run.iterations
+        for iteration in range(done + 1, last + 1):
+            self._status("running", iteration - 1)
+            if reason := self.should_stop():
+                self._save(iteration - 1)
+                raise Stopped(reason)
+            self._record("train", iteration, self._iterate(iteration))
+            every = self.config.eval.eval_every
+            if iteration == last:
+                self._evaluate(iteration, self.config.eval.final_eval_tasks)
+            elif every and iteration % every == 0:
+                self._evaluate(iteration, self.config.eval.eval_tasks)
+            if iteration == last or iteration % self.config.run.checkpoint_every == 0:
+                self._save(iteration)
+        self.policy.save_pretrained(self.run.path / "policy")
+
+    def _iterate(self, iteration: int) -> dict[str, float]:
+        """One iteration; returns its metrics."""
+        config, seed = self.config, self.config.run.seed
+        times: dict[str, float] = {}
+        with _timed(times, "collect_s"):
+            tasks = self.world.tasks("train", config.rollout.num_tasks, _rng(seed, TASKS, iteration))
+            trajectories = collect(
+                self.world,
+                self.policy,
+                tasks,
+                config.rollout,
+                num_siblings=config.rollout.num_siblings,
+                temperature=config.rollout.temperature,
+                seed=(seed, ROLLOUT, iteration),
+                policy_version=self.updater.num_updates,
+            )
+        with _timed(times, "score_s"):
+            rows = self._rows(trajectories)
+        with _timed(times, "credit_s"):
+            table = StepTable.from_trajectories(trajectories, STATE_KEYS[config.credit.state_key])
+            if config.loss.kl == "k1":
+                table = replace(table, reward=table.reward - config.loss.kl_coef * _action_kl(rows))
+            credit = assign_credit(table, config.credit)
+        with _timed(times, "record_s"):
+            # Before the update: should it fail, the steps that it failed on are on disk.
+            self.run.write_steps(iteration, trajectories, table, credit, [row.old_logprobs for row in rows])
+        with _timed(times, "update_s"):
+            rows = [replace(r, advantage=float(a)) for r, a in zip(rows, credit.normalized, strict=True)]
+            rng = _rng(seed, UPDATE, iteration)
+            updates = self.updater.update(rows, table.trajectory, iteration, rng)
+        num_tokens = sum(row.num_tokens for row in rows)
+        sampler_gap = [
+            np.abs(row.old_logprobs - np.array(step.logprobs)).max()
+            for row, step in zip(rows, _steps(trajectories), strict=True)
+        ]
+        return {
+            **rollout_metrics(trajectories),
+            **credit_metrics(table, credit),
+            **updates,
+            "sampler_gap_max": float(max(sampler_gap)),
+            "num_steps": float(table.num_steps),
+            "num_tokens": float(num_tokens),
+            **times,
+            "iteration_s": sum(times.values()),
+            "peak_memory_mb": _peak_memory_mb(),
+        }
+
+    def _rows(self, trajectories: Sequence[Trajectory]) -> list[Row]:
+        """A row for each step with the trainer's own logprobs; advantages and weights come later."""
+        policy = self.policy
+        rows = [
+            Row(s.prompt_ids, s.action_ids, policy.allowed_along(s.admissible, s.action_ids), 0.0, 0.0)
+            for s in _steps(trajectories)
+        ]
+        budget = self.config.optim.micro_batch_tokens
+        old = policy.score(rows, budget)
+        rows = [replace(row, old_logprobs=values) for row, values in zip(rows, old, strict=True)]
+        if self.reference is not None:
+            ref = self.reference.score(rows, budget)
+            rows = [replace(row, ref_logprobs=values) for row, values in zip(rows, ref, strict=True)]
+        return rows
+
+    def _evaluate(self, iteration: int, num_tasks: int) -> None:
+        """Success on unseen tasks, one trajectory each; the same tasks every time."""
+        times: dict[str, float] = {}
+        with _timed(times, "evaluate_s"):
+            trajectories = collect(
+                self.world,
+                self.policy,
+                self.world.tasks("unseen", num_tasks, _rng(EVAL)),
+                self.config.rollout,
+                num_siblings=1,
+                temperature=self.config.eval.eval_temperature,
+                seed=(self.config.run.seed, EVAL, iteration),
+                policy_version=self.updater.num_updates,
+            )
+        by_type = success_by(trajectories, lambda t: self.world.task_type(t.task_id))
+        self._record(
+            "eval",
+            iteration,
+            {
+                **rollout_metrics(trajectories),
+                **{f"success_rate/{name}": value for name, value in by_type.items()},
+                "num_tasks": float(len(trajectories)),
+                **times,
+            },
+        )
+
+    def _warm_start(self) -> None:
+        """Clone demonstrations; they are recorded as the steps of iteration 0."""
+        config, seed = self.config, (self.config.run.seed, WARM)
+        if config.warm.warm_updates == 0:
+            return
+        self._status("warming", 0)
+        trajectories = demonstrations(self.world, self.policy, config, seed)
+        table = StepTable.from_trajectories(trajectories)
+        rows = self._rows(trajectories)
+        credit = assign_credit(table, config.credit)
+        self.run.write_steps(0, trajectories, table, credit, [row.old_logprobs for row in rows])
+        self._record("warm", 0, {"num_steps": float(len(rows)), **rollout_metrics(trajectories)})
+        for update, metrics in enumerate(clone(self.policy, rows, config, seed), 1):
+            if update % WARM_RECORD_EVERY == 0 or update == config.warm.warm_updates:
+                self._record("warm", 0, {"update": float(update), **metrics})
+                if reason := self.should_stop():
+                    raise Stopped(reason)  # seconds of work: the next start clones anew
+
+    def _resume(self) -> int | None:
+        """The iteration of the newest whole checkpoint, restored; None where there is none."""
+        state = load_checkpoint(
+            self.run.path / "checkpoints", self.updater.parameters, self.updater.optimizer
+        )
+        if state is None:
+            self.run.drop_after(-1)
+            return None
+        self.updater.num_updates = int(state["num_updates"])
+        self.updater.skipped_in_a_row = int(state["skipped_in_a_row"])
+        self.run.drop_after(int(state["iteration"]))
+        return int(state["iteration"])
+
+    def _reference(self, fresh: bool) -> Policy:
+        """The policy as it was before the first iteration, kept beside the checkpoints."""
+        folder, names = self.run.path / "reference", {name for name, _ in self.updater.parameters}
+        if fresh:
+            save_checkpoint(folder, 0, self.updater.parameters, None, {}, keep=1)
+        twin = self.policy.frozen_copy()
+        weights = [(name, p) for name, p in twin.model.named_parameters() if name in names]
+        if load_checkpoint(folder, weights, None) is None:
+            raise ValueError(f"{folder}: no whole copy of the reference policy; the run cannot go on")
+        return twin
+
+    def _save(self, iteration: int) -> None:
+        state = {"num_updates": self.updater.num_updates, "skipped_in_a_row": self.updater.skipped_in_a_row}
+        keep = self.config.run.keep_checkpoints
+        folder = self.run.path / "checkpoints"
+        save_checkpoint(folder, iteration, self.updater.parameters, self.updater.optimizer, state, keep)
+
+    def _record(self, stage: str, iteration: int, metrics: dict[str, float]) -> None:
+        for sink in self.sinks:
+            sink.append_metrics(stage, iteration, metrics)
+
+    def _status(self, state: str, iteration: int) -> None:
+        self.run.write_status(state, iteration, self.config.run.iterations)
+
+
+def _action_kl(rows: Sequence[Row]) -> np.ndarray:
+    """(S,) float64, k1 of each action to the reference: the sum over its tokens, in nats."""
+    return np.array([float(np.sum(kl_k1(row.old_logprobs, row.ref_logprobs))) for row in rows])
+
+
+def _steps(trajectories: Sequence[Trajectory]) -> list[Step]:
+    return [step for trajectory in trajectories for step in trajectory.steps]
+
+
+def _rng(*key: int) -> np.random.Generator:
+    return np.random.default_rng(key)
+
+
+@contextmanager
+def _timed(times: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    times[name] = times.get(name, 0.0) + time.perf_counter() - start
+
+
+def _peak_memory_mb() -> float:
+    """Peak resident memory of the process, plus that of the GPU where there is one."""
+    unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss: bytes there, KiB on Linux
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    if torch.cuda.is_available():
+        peak += torch.cuda.max_memory_allocated()
+    return peak / 2**20

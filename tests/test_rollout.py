@@ -1,0 +1,129 @@
+"""Collecting trajectories, with actors whose every move is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from corridor import MAX_STEPS, CorridorWorld
+
+from gagpo.config import RolloutConfig
+from gagpo.prompts import compact, instruct, read_action
+from gagpo.rollout import Action, Turn, collect
+from gagpo.table import Outcome, StepTable
+
+
+class Scripted:
+    """Answers turn t of every environment with script[t]; a token is a character code."""
+
+    def __init__(self, script: Sequence[str], cut_off: Sequence[int] = ()) -> None:
+        self.script, self.cut_off = script, cut_off
+        self.batches: list[list[str]] = []
+        self.seeds: list[tuple[int, ...]] = []
+        self.prompts: list[str] = []
+
+    def encode(self, prompts: Sequence[str]) -> list[tuple[int, ...]]:
+        self.prompts += prompts
+        return [tuple(map(ord, prompt)) for prompt in prompts]
+
+    def act(self, turns: Sequence[Turn], temperature: float, seed: Sequence[int]) -> list[Action]:
+        self.batches.append([turn.env.task_id for turn in turns])
+        self.seeds.append(tuple(seed))
+        t = seed[-1]
+        text = self.script[t % len(self.script)]
+        ids = tuple(map(ord, text)) or (0,)
+        return [Action(text, ids, (-0.5,) * len(ids), t in self.cut_off) for _ in turns]
+
+
+def play(actor: Scripted, tasks: Sequence[str], siblings: int = 1, **settings):
+    config = RolloutConfig(max_prompt_tokens=2000, **settings)
+    return collect(CorridorWorld(), actor, tasks, config, num_siblings=siblings, temperature=1.0, seed=(7, 8))
+
+
+def test_finished_environments_are_not_asked_again() -> None:
+    # Task 1 wins by going right twice; task 0 (the left end) walks into the wall and is truncated.
+    actor = Scripted(["go right"])
+    right, left = play(actor, ["c-1", "c-0"])
+    assert [len(batch) for batch in actor.batches] == [2, 2] + [1] * (MAX_STEPS - 2)
+    assert set(actor.batches[-1]) == {"c-0"}
+    assert (right.outcome, right.success, len(right.steps)) == (Outcome.TERMINATED, True, 2)
+    assert (left.outcome, left.success, len(left.steps)) == (Outcome.TRUNCATED, False, MAX_STEPS)
+    assert actor.seeds[:2] == [(7, 8, 0), (7, 8, 1)], "each turn draws from its own seed"
+
+
+def test_steps_hold_what_was_shown_before_the_action() -> None:
+    (trajectory,) = play(Scripted(["go right"]), ["c-1"])
+    first, second = trajectory.steps
+    assert first.observation == "you are at place 2." and first.state_key == "2"
+    assert second.observation == "you are at place 3." and second.state_key == "3"
+    assert (first.reward, second.reward) == (0.0, 1.0)
+    assert first.admissible == ("go left", "go right", "wait")
+    assert trajectory.final_state_key == "4" and trajectory.final_observation == "you are at place 4."
+    assert first.action_ids == tuple(map(ord, "go right")) and set(first.logprobs) == {-0.5}
+
+
+def test_invalid_and_cut_off_actions_are_told_apart() -> None:
+    (trajectory,) = play(Scripted(["fly", "go right", "go right", "go right"], cut_off=[1]), ["c-1"])
+    kinds = [(step.valid, step.cut_off) for step in trajectory.steps]
+    assert kinds == [(False, False), (False, True), (True, False), (True, False)]
+    assert trajectory.steps[1].action == "go right", "the text is kept as it was cut"
+    assert trajectory.steps[2].state_key == "2", "and it did not act"
+
+
+def test_siblings_lie_side_by_side_and_form_one_group() -> None:
+    trajectories = play(Scripted(["go right"]), ["c-1", "c-3"], siblings=3)
+    assert [(t.task_id, t.sibling) for t in trajectories] == [
+        (c, i) for c in ("c-1", "c-3") for i in range(3)
+    ]
+    assert StepTable.from_trajectories(trajectories).group.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_repeated_task_is_refused() -> None:
+    with pytest.raises(ValueError, match="occurs twice"):
+        play(Scripted(["wait"]), ["c-1", "c-1"])
+
+
+def test_the_prompt_shows_the_last_steps_and_drops_the_oldest_where_it_is_too_long() -> None:
+    actor = Scripted(["wait", "go left", "go right"])
+    play(actor, ["c-0"], history=2)
+    assert actor.prompts[0] == "goal : reach place 0\ndid : \nsee : you are at place 2.\nact :"
+    assert "did : go left ; go right\n" in actor.prompts[3], "two steps, not the wait before them"
+    short = Scripted(["wait", "go left", "go right"])
+    fits = len("goal : reach place 0\ndid : go right\nsee : you are at place 2.\nact :")
+    config = RolloutConfig(max_prompt_tokens=fits, history=2)
+    collect(CorridorWorld(), short, ["c-0"], config, num_siblings=1, temperature=1.0, seed=(0,))
+    kept = [p for p in short.prompts if len(p) <= fits]
+    assert any("did : go right\n" in p for p in kept), "one of two earlier steps fits"
+    assert len(kept) == MAX_STEPS, "and every turn's prompt fits in the end"
+
+
+def test_a_prompt_that_cannot_fit_stops_with_the_setting_to_change() -> None:
+    config = RolloutConfig(max_prompt_tokens=16)
+    with pytest.raises(ValueError, match=r"max_prompt_tokens: 16; .*'c-0' needs"):
+        collect(
+            CorridorWorld(), Scripted(["wait"]), ["c-0"], config, num_siblings=1, temperature=1, seed=(0,)
+        )
+
+
+def test_prompts_by_hand() -> None:
+    history = [("a hall.", "go in"), ("a room.", "look")]
+    assert (
+        compact("win", history, "a bed.", ["rest"]) == "goal : win\ndid : go in ; look\nsee : a bed.\nact :"
+    )
+    text = instruct("win", history, "a bed.", ["rest", "go out"])
+    assert "- You saw: a hall.\n  You did: go in\n- You saw: a room.\n  You did: look\n" in text
+    assert text.index("Now you see: a bed.") < text.index("- rest\n- go out\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "command"),
+    [
+        ("look", "look"),
+        ("\n\n  go to bed 1 \nbecause", "go to bed 1"),
+        ("- look", "look"),
+        ("", ""),
+        ("  \n", ""),
+    ],
+)
+def test_read_action(answer: str, command: str) -> None:
+    assert read_action(answer) == command
