@@ -59,7 +59,9 @@ configs = st.builds(
 def test_every_estimator_equals_its_slow_reference(table, config):
     credit = assign_credit(table, config)
     for name, expected in reference_credit(table, config).items():
-        np.testing.assert_allclose(getattr(credit, name), expected, 1e-10, 1e-8, err_msg=name)
+        # Only a division by sigma + 1e-8 can blow rounding up.
+        atol = 1e-8 if name == "normalized" else 1e-13
+        np.testing.assert_allclose(getattr(credit, name), expected, 1e-10, atol, err_msg=name)
     place = list(zip(np.repeat(table.group, table.lengths), table.state, strict=True))
     same_place = [[a == b for b in place] for a in place]
     np.testing.assert_array_equal(credit.anchor[:, None] == credit.anchor[None, :], same_place)
