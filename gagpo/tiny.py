@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import torch
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
-from transformers import PreTrainedModel, PreTrainedTokenizerFast, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 from gagpo.config import PolicyConfig
 

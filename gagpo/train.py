@@ -107,9 +107,10 @@ class Trainer:
             rows = self._rows(trajectories)
         with _timed(times, "credit_s"):
             table = StepTable.from_trajectories(trajectories, STATE_KEYS[config.credit.state_key])
+            reward = table.reward
             if config.loss.kl == "k1":
-                table = replace(table, reward=table.reward - config.loss.kl_coef * _action_kl(rows))
-            credit = assign_credit(table, config.credit)
+                reward = reward - config.loss.kl_coef * _action_kl(rows)
+            credit = assign_credit(replace(table, reward=reward), config.credit)
         with _timed(times, "record_s"):
             # Before the update: should it fail, the steps that it failed on are on disk.
             self.run.write_steps(iteration, trajectories, table, credit, [row.old_logprobs for row in rows])

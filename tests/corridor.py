@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 LENGTH, MAX_STEPS = 5, 8
 
 
