@@ -1,0 +1,142 @@
+"""Plans for households: the shortest of the plain ways to do an errand.
+
+A way is a list of stops (what to do at which receptacle); `_route` turns it into commands. All
+ways that could be best are compared by length, so a plan is optimal but for shortcuts across
+errands, such as an object that one trip could have met on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+from gagpo.envs.problem import APPLIANCES
+from gagpo.envs.rules import Rules, State
+
+
+class Stop(NamedTuple):
+    """One thing to do at a receptacle: take, move, use, or a treatment's verb."""
+
+    verb: str
+    object: int
+    receptacle: int
+
+
+Way = tuple[Stop, ...]
+
+
+def plan(rules: Rules, state: State) -> list[str] | None:
+    """Commands that reach the goal from `state`: [] when it holds, None when no way is known."""
+    if rules.won(state):
+        return []
+    routes = (_route(rules, state, way) for way in _ways(rules, state))
+    return min(routes, key=len, default=None)
+
+
+def _ways(rules: Rules, state: State) -> Iterator[Way]:
+    """The errands from here. Where none starts with what is held, it is put down first."""
+    goal = rules.problem.goal
+    errands = _light_ways if goal.lamp_type is not None else _place_ways
+    ways = list(errands(rules, state))
+    yield from ways
+    if ways or state.held is None:
+        return
+    for drop in _drops(rules, state):
+        pair = (drop.object, drop.receptacle)
+        emptied = state._replace(held=None, inside=state.inside | {pair})
+        yield from ((drop, *way) for way in errands(rules, emptied))
+
+
+def _drops(rules: Rules, state: State) -> list[Stop]:
+    """Where to put down what is held: here, or where something is to be fetched; else anywhere."""
+    assert state.held is not None
+    fits = [r for r in sorted(rules.fits[state.held]) if rules.place_of[r] >= 0]
+    sources = {rules.place_of[r] for o, r in state.inside if o in rules.goal_objects | rules.goal_lamps}
+    near = [r for r in fits if rules.place_of[r] in sources | {state.location}]
+    return [Stop("move", state.held, r) for r in near or fits]
+
+
+def _fetches(rules: Rules, state: State, o: int) -> list[Way]:
+    """The ways to have object o in hand: none to go if it is held, else a stop where it lies."""
+    if state.held is not None:
+        return [()] if state.held == o else []
+    if o not in rules.able["pickupable"]:
+        return []
+    return [(Stop("take", o, r),) for obj, r in sorted(state.inside) if obj == o and rules.place_of[r] >= 0]
+
+
+def _light_ways(rules: Rules, state: State) -> Iterator[Way]:
+    lamps = [Stop("use", o, r) for o, r in sorted(state.inside) if o in rules.goal_lamps]
+    for o in sorted(rules.goal_objects):
+        for fetch in _fetches(rules, state, o):
+            for lamp in lamps:
+                if rules.place_of[lamp.receptacle] >= 0 and lamp.object != o:
+                    yield (*fetch, lamp)
+
+
+def _place_ways(rules: Rules, state: State) -> Iterator[Way]:
+    goal = rules.problem.goal
+    for r in sorted(rules.goal_receptacles):
+        if rules.place_of[r] < 0:
+            continue
+        movable = [
+            o
+            for o in sorted(rules.goal_objects)
+            if r in rules.fits[o] and not ((o, r) in state.inside and rules.is_treated(state, o))
+        ]
+        missing = goal.count - sum(rules.is_placed(state, o, r) for o, in_r in state.inside if in_r == r)
+        if missing == 1:
+            for o in movable:
+                yield from _deliveries(rules, state, o, r)
+        else:
+            for first, second in combinations(movable, 2):
+                yield from _two_deliveries(rules, state, first, second, r)
+
+
+def _two_deliveries(rules: Rules, state: State, first: int, second: int, r: int) -> Iterator[Way]:
+    """Both objects into r, the one in hand first."""
+    if state.held == second:
+        first, second = second, first
+    emptied = state._replace(held=None)
+    for way in _deliveries(rules, state, first, r):
+        for then in _deliveries(rules, emptied, second, r):
+            yield way + then
+
+
+def _deliveries(rules: Rules, state: State, o: int, r: int) -> Iterator[Way]:
+    """Fetch object o, treat it if the goal asks for it, and put it into r."""
+    treatments: list[Way] = [()]
+    if not rules.is_treated(state, o):
+        verb, types = APPLIANCES[rules.problem.goal.condition or ""]
+        treatments = [
+            (Stop(verb, o, appliance),)
+            for appliance, type in enumerate(rules.receptacle_types)
+            if type in types and rules.place_of[appliance] >= 0
+        ]
+    for fetch in _fetches(rules, state, o):
+        for treatment in treatments:
+            yield (*fetch, *treatment, Stop("move", o, r))
+
+
+def _route(rules: Rules, state: State, way: Way) -> list[str]:
+    """The commands for a way: go where each stop is, open what is shut and has to be open."""
+    commands = []
+    location, opened = state.location, set(state.opened)
+    for verb, o, r in way:
+        thing, name = rules.object_names[o], rules.receptacle_names[r]
+        if rules.place_of[r] != location:
+            location = rules.place_of[r]
+            commands.append(f"go to {name}")
+        if verb in ("take", "move") and r in rules.openable and r not in opened:
+            opened.add(r)
+            commands.append(f"open {name}")
+        if verb == "take":
+            commands.append(f"take {thing} from {name}")
+        elif verb == "move":
+            commands.append(f"move {thing} to {name}")
+        elif verb != "use":
+            commands.append(f"{verb} {thing} with {name}")
+        elif o not in state.toggled:
+            commands.append(f"use {thing}")
+    return commands
