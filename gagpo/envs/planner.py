@@ -105,7 +105,8 @@ def _two_deliveries(rules: Rules, state: State, first: int, second: int, r: int)
 
 
 def _deliveries(rules: Rules, state: State, o: int, r: int) -> Iterator[Way]:
-    """Fetch object o, treat it if the goal asks for it, and put it into r."""
+    """Fetch object o, treat it if the goal asks for it, and put it into r. An object that lies in
+    r and elsewhere too stays in r while it is taken from there, and need not be put."""
     treatments: list[Way] = [()]
     if not rules.is_treated(state, o):
         verb, types = APPLIANCES[rules.problem.goal.condition or ""]
@@ -115,8 +116,10 @@ def _deliveries(rules: Rules, state: State, o: int, r: int) -> Iterator[Way]:
             if type in types and rules.place_of[appliance] >= 0
         ]
     for fetch in _fetches(rules, state, o):
+        stays = (o, r) in state.inside and r not in (stop.receptacle for stop in fetch)
+        put = () if stays else (Stop("move", o, r),)
         for treatment in treatments:
-            yield (*fetch, *treatment, Stop("move", o, r))
+            yield (*fetch, *treatment, *put)
 
 
 def _route(rules: Rules, state: State, way: Way) -> list[str]:
