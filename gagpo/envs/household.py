@@ -42,7 +42,7 @@ class HouseholdWorld:
 
     def tasks(self, split: str, num: int, rng: np.random.Generator) -> list[str]:
         """`num` ids, none twice, with the task types as evenly spread as `num` allows."""
-        _check_split(split)
+        check_split(split)
         order = rng.permutation(len(self.task_types))
         seeds: dict[int, None] = {}
         while len(seeds) < num:
@@ -73,10 +73,11 @@ class HouseholdWorld:
         expected = "household/<train|unseen>/<task type>/<seed>"
         if len(parts) != 4 or parts[0] != "household" or not (parts[3].isascii() and parts[3].isdigit()):
             raise ValueError(f"task_id: {task_id!r}; expected {expected}")
-        _check_split(parts[1])
+        check_split(parts[1])
         if parts[2] not in self.task_types:
             raise ValueError(
-                f"task_id: {task_id!r} has task type {parts[2]!r}; expected one of {', '.join(self.task_types)}"
+                f"task_id: {task_id!r} has task type {parts[2]!r}; "
+                f"expected one of {', '.join(self.task_types)}"
             )
         if str(int(parts[3])) != parts[3] or int(parts[3]) >= MAX_SEED:
             raise ValueError(f"task_id: {task_id!r} has seed {parts[3]}; expected 0 to {MAX_SEED - 1}, plain")
@@ -93,7 +94,7 @@ def check_task_types(wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(type for type in TASK_TYPES if type in wanted or not wanted)
 
 
-def _check_split(split: str) -> None:
+def check_split(split: str) -> None:
     if split not in SPLITS:
         raise ValueError(f"split: {split!r}; expected one of {', '.join(SPLITS)}")
 

@@ -1,14 +1,14 @@
 """Plans for households: the shortest of the plain ways to do an errand.
 
-A way is a list of stops (what to do at which receptacle); `_route` turns it into commands. All
-ways that could be best are compared by length, so a plan is optimal but for shortcuts across
-errands, such as an object that one trip could have met on the way.
+A way is a list of stops (what to do at which receptacle); `_route` turns it into commands. The
+shortest route of all ways that could be best is the plan. Only one thing can be missed: where
+an object lies in two receptacles at once, putting down something useful may be shorter still.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import permutations
 from typing import NamedTuple
 
 from gagpo.envs.problem import APPLIANCES
@@ -49,12 +49,14 @@ def _ways(rules: Rules, state: State) -> Iterator[Way]:
 
 
 def _drops(rules: Rules, state: State) -> list[Stop]:
-    """Where to put down what is held: here, or where something is to be fetched; else anywhere."""
+    """Where to put down what is held: here, where something is to be fetched, or at one other
+    place, which had better not be shut."""
     assert state.held is not None
     fits = [r for r in sorted(rules.fits[state.held]) if rules.place_of[r] >= 0]
     sources = {rules.place_of[r] for o, r in state.inside if o in rules.goal_objects | rules.goal_lamps}
     near = [r for r in fits if rules.place_of[r] in sources | {state.location}]
-    return [Stop("move", state.held, r) for r in near or fits]
+    far = sorted(set(fits) - set(near), key=lambda r: (rules.is_shut(state, r), r))
+    return [Stop("move", state.held, r) for r in near + far[:1]]
 
 
 def _fetches(rules: Rules, state: State, o: int) -> list[Way]:
@@ -90,14 +92,12 @@ def _place_ways(rules: Rules, state: State) -> Iterator[Way]:
             for o in movable:
                 yield from _deliveries(rules, state, o, r)
         else:
-            for first, second in combinations(movable, 2):
+            for first, second in permutations(movable, 2):
                 yield from _two_deliveries(rules, state, first, second, r)
 
 
 def _two_deliveries(rules: Rules, state: State, first: int, second: int, r: int) -> Iterator[Way]:
-    """Both objects into r, the one in hand first."""
-    if state.held == second:
-        first, second = second, first
+    """Both objects into r, in this order."""
     emptied = state._replace(held=None)
     for way in _deliveries(rules, state, first, r):
         for then in _deliveries(rules, emptied, second, r):

@@ -108,18 +108,17 @@ class Problem:
     walkthrough: tuple[str, ...] = field(default=(), compare=False)
 
 
+def kind_of(id: str) -> str:
+    """What an id names: the part before "_bar_"; a basin is told from its sink or bathtub."""
+    return id.partition("_bar_")[0] + ("basin" if "basin" in id else "")
+
+
 def readable_names(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """(id, name) in the order of the ids. Names of a kind count down: the last id is number 1.
-
-    The kind is what stands before "_bar_"; a basin is told from the sink or bathtub that it
-    belongs to. Ids without "_bar_" are placeholders and get no name.
-    """
+    Ids without "_bar_" are placeholders and get no name."""
     kinds: dict[str, list[str]] = defaultdict(list)
     for id in sorted(set(ids)):
-        kind, bar, _ = id.partition("_bar_")
-        if bar:
-            kinds[kind + ("basin" if "basin" in id else "")].append(id)
-    names = {
-        id: f"{kind} {len(of_kind) - i}" for kind, of_kind in kinds.items() for i, id in enumerate(of_kind)
-    }
-    return tuple(sorted(names.items()))
+        if "_bar_" in id:
+            kinds[kind_of(id)].append(id)
+    named = ((id, f"{kind} {len(ids) - i}") for kind, ids in kinds.items() for i, id in enumerate(ids))
+    return tuple(sorted(named))

@@ -88,7 +88,7 @@ class Rules:
             for o in objects
         ]
         self.contents = [
-            sorted(self.object_index[inner] for inner, outer in problem.contents if outer == o.id)
+            sorted(self.object_index[inner] for inner, outer in problem.contents if inner != outer == o.id)
             for o in objects
         ]
         self._index_places()
