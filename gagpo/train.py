@@ -29,6 +29,7 @@ from gagpo.stats import credit_metrics, rollout_metrics, success_by
 from gagpo.store import Run
 from gagpo.table import Step, StepTable, Trajectory
 from gagpo.tensorboard import MetricsSink, TensorBoard
+from gagpo.update import Updater
 from gagpo.warm_start import clone, demonstrations
 
 # Purposes of random draws. The unseen tasks do not depend on the run's seed: all runs on a world
@@ -51,12 +52,7 @@ class Trainer:
         self.run, self.config, self.should_stop = run, config, should_stop
         self.world: World = make_world(config.world)
         self.policy = Policy.build(config, self.world)
-        self.updater.parameters = self.policy.trainable()
-        self.updater.optimizer = torch.optim.AdamW(
-            [p for _, p in self.updater.parameters],
-            config.optim.learning_rate,
-            weight_decay=config.optim.weight_decay,
-        )
+        self.updater = Updater(self.policy, config)
         self.reference: Policy | None = None
         self.sinks: list[MetricsSink] = [run]
         if config.run.tensorboard:

@@ -74,7 +74,7 @@ def clone(
             weight = torch.as_tensor(weights[indices], dtype=torch.float32, device=policy.device)
             loss = -(weight[:, None] * logprobs).sum()
             loss.backward()
-            total += float(loss)
+            total += loss.item()
         norm = torch.nn.utils.clip_grad_norm_(parameters, config.optim.max_grad_norm)
         optimizer.step()
         yield {"clone_loss": total, "gradient_norm": float(norm)}
