@@ -116,7 +116,7 @@ class OptimConfig(_Checked):
     max_grad_norm: float = _at(1.0, "gradients are clipped to this norm", low=0)
     num_minibatches: int = _at(1, "updates in one pass over an iteration's steps", low=1)
     num_epochs: int = _at(1, "passes over an iteration's steps", low=1)
-    micro_batch_tokens: int = _at(16384, "padded tokens in one forward pass", low=64)
+    micro_batch_tokens: int = _at(4096, "padded tokens in one forward pass", low=64)
 
 
 @dataclass(frozen=True, slots=True)

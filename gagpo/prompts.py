@@ -7,14 +7,18 @@ from collections.abc import Callable, Sequence
 # (observation, action) of earlier steps, the oldest first.
 History = Sequence[tuple[str, str]]
 
+# One long text in a batch (a help page, say) makes every row as wide as itself.
+COMPACT_WORDS = 60
+
 
 def compact(goal: str, history: History, observation: str, admissible: Sequence[str]) -> str:
-    """A few words for a small model: goal, earlier commands, what is seen.
+    """A few words for a small model: goal, earlier commands, the first COMPACT_WORDS words seen.
 
     It lists no admissible commands: it is meant for masked decoding, which shows them.
     """
     did = " ; ".join(action for _, action in history)
-    return f"goal : {goal}\ndid : {did}\nsee : {observation}\nact :"
+    seen = " ".join(observation.split()[:COMPACT_WORDS])
+    return f"goal : {goal}\ndid : {did}\nsee : {seen}\nact :"
 
 
 def instruct(goal: str, history: History, observation: str, admissible: Sequence[str]) -> str:

@@ -110,6 +110,9 @@ def test_prompts_by_hand() -> None:
     assert (
         compact("win", history, "a bed.", ["rest"]) == "goal : win\ndid : go in ; look\nsee : a bed.\nact :"
     )
+    long = " ".join(map(str, range(100)))
+    assert compact("win", [], long, []).endswith("see : " + " ".join(map(str, range(60))) + "\nact :")
+    assert long in instruct("win", [], long, [])
     text = instruct("win", history, "a bed.", ["rest", "go out"])
     assert "- You saw: a hall.\n  You did: go in\n- You saw: a room.\n  You did: look\n" in text
     assert text.index("Now you see: a bed.") < text.index("- rest\n- go out\n")
