@@ -456,6 +456,32 @@ def test_hostile_texts_end_quickly(text, message):
     assert time.perf_counter() - start < 2
 
 
+def test_a_house_without_bounds_is_refused_and_the_largest_does_not_hang():
+    def crowd(count: int) -> str:
+        facts = (
+            f"(receptacleType desk_bar_{i} ShelfType) (receptacleAtLocation desk_bar_{i} loc_bar_{i + 10})"
+            f"(objectType apple_bar_{i} AppleType) (pickupable apple_bar_{i})"
+            f"(inReceptacle apple_bar_{i} desk_bar_{i})"
+            for i in range(3, count)
+        )
+        return KITCHEN.replace("(:init ", "(:init " + " ".join(facts)).replace("; facts", "")
+
+    start = time.perf_counter()
+    for text, message in (
+        (crowd(260), r"262 receptacles and 265 objects; expected at most 500"),
+        (KITCHEN.replace("(:init ", "(:init " + "(full x) " * 20_001), "facts; expected at most 20000"),
+        (
+            KITCHEN.replace("(pickupable Egg_bar_1)", "(pickupable Shelf_bar_1)"),
+            "both a receptacle and an object",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_problem(text.replace("{goal}", TWO), "x.")
+    env = game(read_problem(crowd(240).replace("{goal}", TWO), "put two apple in shelf."))
+    play(env, *env.plan())
+    assert env.plan() == [] and time.perf_counter() - start < 20
+
+
 def test_a_large_goal_is_refused_without_hanging():
     for goal in (
         "(and " * 25 + ")" * 25,

@@ -20,7 +20,7 @@ from gagpo.envs.wording import TASK_PREFIX
 GAME_FILE = "game.tw-pddl"
 TRIAL_FILE = "traj_data.json"
 MAX_GAME_BYTES = 20_000_000
-MAX_PACKED_BYTES = 2_000_000_000
+MAX_PACKED_BYTES = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _in_folder(root: Path, skipped: Counter[str]) -> Iterator[GameSource]:
         folders.sort()
         trial = Path(folder).resolve()
         task_id = "/".join(trial.parts[-3:])
-        if GAME_FILE not in files:
+        if not (trial / GAME_FILE).is_file():  # nor a pipe, which would never end
             skipped["no game file"] += TRIAL_FILE in files
             continue
         task_type = _task_type(task_id)

@@ -16,6 +16,8 @@ Expression = "str | list"  # nested lists of words
 
 MAX_CHARACTERS = 4_000_000
 MAX_DEPTH = 32
+MAX_FACTS = 20_000  # official games have about 800
+MAX_THINGS = 500  # receptacles and objects together; official games have about 100
 # init predicates by the number of their arguments
 STATIC = dict.fromkeys(ABILITIES, 1) | {"openable": 1}
 CONDITION_FACTS = {
@@ -71,6 +73,7 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
     objects = {*object_type, *able, *(o for _, o in conditions)}
     objects |= {o for name in ("inreceptacle", "objectatlocation") for o, _ in facts[name]}
     objects |= {o for pair in facts["inreceptacleobject"] for o in pair}
+    _check_things(receptacles, objects)
     starts = {place for _, place in facts["atlocation"]}
     if len(starts) != 1:
         raise ValueError(f":init: {len(starts)} locations of the agent (atLocation); expected one")
@@ -94,6 +97,16 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
         names=readable_names(id for rows in facts.values() for row in rows for id in row),
         walkthrough=tuple(walkthrough),
     )
+
+
+def _check_things(receptacles: set[str], objects: set[str]) -> None:
+    if len(receptacles) + len(objects) > MAX_THINGS:
+        raise ValueError(
+            f":init: {len(receptacles)} receptacles and {len(objects)} objects; "
+            f"expected at most {MAX_THINGS} together"
+        )
+    if receptacles & objects:
+        raise ValueError(f":init: {min(receptacles & objects)} is both a receptacle and an object")
 
 
 def parse(text: str) -> Expression:
@@ -145,6 +158,8 @@ def _sections(expression: Expression) -> dict[str, list[Expression]]:
 
 def _facts(init: Sequence[Expression]) -> Facts:
     """Arguments of the facts, by predicate. Costs, as in (= (total-cost) 0), are skipped."""
+    if len(init) > MAX_FACTS:
+        raise ValueError(f":init: {len(init)} facts; expected at most {MAX_FACTS}")
     facts: Facts = defaultdict(list)
     for fact in init:
         if isinstance(fact, list) and fact[:1] == ["="]:

@@ -8,7 +8,7 @@ an object lies in two receptacles at once, putting down something useful may be 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations
+from itertools import islice, permutations
 from typing import NamedTuple
 
 from gagpo.envs.problem import APPLIANCES
@@ -24,13 +24,15 @@ class Stop(NamedTuple):
 
 
 Way = tuple[Stop, ...]
+# Houses of 40 receptacles and 60 objects have some 700; the bound is for hostile problems.
+MAX_WAYS = 20_000
 
 
 def plan(rules: Rules, state: State) -> list[str] | None:
     """Commands that reach the goal from `state`: [] when it holds, None when no way is known."""
     if rules.won(state):
         return []
-    routes = (_route(rules, state, way) for way in _ways(rules, state))
+    routes = (_route(rules, state, way) for way in islice(_ways(rules, state), MAX_WAYS))
     return min(routes, key=len, default=None)
 
 
@@ -38,7 +40,7 @@ def _ways(rules: Rules, state: State) -> Iterator[Way]:
     """The errands from here. Where none starts with what is held, it is put down first."""
     goal = rules.problem.goal
     errands = _light_ways if goal.lamp_type is not None else _place_ways
-    ways = list(errands(rules, state))
+    ways = list(islice(errands(rules, state), MAX_WAYS))
     yield from ways
     if ways or state.held is None:
         return
