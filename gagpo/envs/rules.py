@@ -59,12 +59,12 @@ class Rules:
         names = dict(problem.names)
         receptacles = sorted(problem.receptacles, key=lambda r: r.id)
         objects = sorted(problem.objects, key=lambda o: o.id)
-        places = sorted({r.location for r in receptacles if r.location} | {problem.start})
-        places = sorted({*places, *(place for _, place in problem.nearby)})
+        places = {problem.start, *(place for _, place in problem.nearby)}
+        places |= {r.location for r in receptacles if r.location}
         self.problem = problem
         self.receptacle_index = {r.id: i for i, r in enumerate(receptacles)}
         self.object_index = {o.id: i for i, o in enumerate(objects)}
-        self.place_index = {place: i for i, place in enumerate(places)}
+        self.place_index = {place: i for i, place in enumerate(sorted(places))}
         self.receptacle_names = [names.get(r.id, r.id) for r in receptacles]
         self.object_names = [names.get(o.id, o.id) for o in objects]
         self.receptacle_types = [r.type for r in receptacles]
