@@ -46,7 +46,7 @@ KITCHEN = """
     (inReceptacle Apple_bar_2 Shelf_bar_1)
     (inReceptacle Bowl_bar_1 CounterTop_bar_1) (objectAtLocation Bowl_bar_1 loc_bar_1)
     (inReceptacle Cup_bar_1 CounterTop_bar_1) (objectAtLocation Cup_bar_1 loc_bar_1)
-    (inReceptacleObject Cup_bar_1 Bowl_bar_1)
+    (inReceptacleObject Cup_bar_1 Bowl_bar_1) (inReceptacleObject Bowl_bar_1 Bowl_bar_1)
     (inReceptacle Knife_bar_1 Shelf_bar_1) (objectAtLocation Knife_bar_1 loc_bar_2)
     (inReceptacle Mug_bar_1 Shelf_bar_1) (objectAtLocation Mug_bar_1 loc_bar_9)
     (objectAtLocation Egg_bar_1 loc_bar_8) (objectAtLocation Sink_bar_1 loc_bar_4)
