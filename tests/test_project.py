@@ -1,0 +1,263 @@
+"""The project's own promises: layers, imports, size, safety, and papers that agree with the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import gagpo
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pytest brings it
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+class Layer(NamedTuple):
+    third_party: set[str]
+    modules: str
+
+
+# From the bottom up: a module imports only modules that stand before it, and of other projects only
+# what its layer names. A new module has to be given its place here.
+LAYERS = {
+    "records and credit": Layer(
+        {"numpy"},
+        """
+        gagpo.config gagpo.table gagpo.state_keys
+        gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.gagpo gagpo.credit.baselines
+        gagpo.credit gagpo.stats gagpo
+        """,
+    ),
+    "worlds, rollout and run folder": Layer(
+        {"numpy", "pyarrow"},
+        """
+        gagpo.envs gagpo.envs.problem gagpo.envs.rules gagpo.envs.wording gagpo.envs.goals gagpo.envs.pddl
+        gagpo.envs.planner gagpo.envs.rooms gagpo.envs.houses gagpo.envs.game gagpo.envs.base
+        gagpo.envs.official gagpo.envs.household gagpo.envs.alfworld
+        gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts
+        """,
+    ),
+    "widgets": Layer({"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "IPython"}, "widgets"),
+    "torch": Layer(
+        {"numpy", "torch", "transformers", "tokenizers", "safetensors", "peft"},
+        """
+        gagpo.tensorboard gagpo.batch gagpo.loss gagpo.checkpoint gagpo.tiny gagpo.policy
+        gagpo.update gagpo.warm_start gagpo.train gagpo.__main__
+        """,
+    ),
+}
+ORDER = [name for layer in LAYERS.values() for name in layer.modules.split()]
+LAYER_OF = {name: layer for layer, (_, modules) in LAYERS.items() for name in modules.split()}
+
+
+def files(*folders: str, pattern: str = "*") -> list[Path]:
+    """The files of these folders, without what Python and Jupyter leave there."""
+    found = [path for folder in folders for path in (ROOT / folder).rglob(pattern) if path.is_file()]
+    left_out = {"__pycache__", ".ipynb_checkpoints"}
+    return sorted(path for path in found if not left_out & set(path.parts) and path.name[0] != ".")
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in files("gagpo", "widgets", pattern="*.py")}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Dotted names of everything that is imported, inside functions too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: write the full name of the module"
+            below = {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys()
+            yield from below or {node.module}
+
+
+def layer_faults(name: str, tree: ast.AST) -> list[str]:
+    """What this module imports although its place in LAYERS forbids it."""
+    before = ORDER[: ORDER.index(name)]
+    third_party = LAYERS[LAYER_OF[name]].third_party | sys.stdlib_module_names
+    faults = []
+    for other in imported(tree):
+        top = other.partition(".")[0]
+        if top == "widgets" and not name.startswith("widgets"):
+            faults.append(f"{name} imports {other}: the package must not know the widgets")
+        elif top in ("gagpo", "widgets") and other not in before:
+            faults.append(f"{name} imports {other}, which stands above it")
+        elif top not in ("gagpo", "widgets") and top not in third_party:
+            faults.append(f"{name} imports {other}, which its layer ({LAYER_OF[name]}) does without")
+    return faults
+
+
+def test_every_module_has_one_place_in_the_layers():
+    assert sorted(ORDER) == sorted(MODULES)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_point_down_only(name):
+    if name not in ORDER:
+        pytest.fail(f"{name} has no place in LAYERS")
+    assert layer_faults(name, ast.parse(MODULES[name].read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("gagpo.stats", "import torch"),
+        ("gagpo.stats", "from gagpo.store import Run"),
+        ("gagpo.rollout", "def f():\n    import torch.nn"),
+        ("gagpo.envs.rules", "from gagpo.envs import planner"),
+        ("gagpo.train", "import widgets"),
+        ("widgets", "from gagpo.policy import Policy"),
+        ("widgets", "import torch"),
+        ("gagpo.table", "import pyarrow"),
+    ],
+)
+def test_the_layer_rule_sees(name, source):
+    assert len(layer_faults(name, ast.parse(source))) == 1
+
+
+HEAVY = ("torch", "transformers", "vllm", "peft", "plotly")
+
+
+@pytest.mark.parametrize(
+    ("imports", "absent"), [("gagpo", (*HEAVY, "pyarrow")), ("gagpo, widgets", HEAVY)], ids=["gagpo", "both"]
+)
+def test_import_needs_nothing_heavy_and_is_quick(imports, absent):
+    def run(before: str) -> str:
+        program = f"""
+import sys, time
+{before}
+start = time.perf_counter()
+import {imports}
+spent = time.perf_counter() - start
+print(spent, *[name for name in {absent} if sys.modules.get(name)])
+"""
+        return subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+
+    runs = [run("").split() for _ in range(5)]
+    assert [loaded for _, *loaded in runs] == [[]] * 5
+    assert min(float(spent) for spent, *_ in runs) < 0.5
+    run(f"sys.modules.update(dict.fromkeys({absent}))")  # None there makes the import fail
+
+
+def code_faults(tree: ast.AST, may_print: bool = False) -> list[str]:
+    """Uses of what the package does without: eval, pickle, the environment, print."""
+    barred = {"eval", "exec", "compile", "__import__"} | (set() if may_print else {"print"})
+    faults = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in barred:
+            faults.append(f"line {node.lineno}: {node.func.id}()")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in (
+            *("os.environ", "os.getenv", "os.environb", "torch.load", "yaml.load", "yaml.unsafe_load"),
+        ):
+            faults.append(f"line {node.lineno}: {ast.unparse(node)}")
+        elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            faults.append(f"line {node.value.lineno}: allow_pickle")
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [alias.name for alias in node.names]
+            if {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"} & {
+                name.partition(".")[0] for name in [*names, getattr(node, "module", None) or ""]
+            } or (getattr(node, "module", None) == "os" and {"environ", "getenv"} & set(names)):
+                faults.append(f"line {node.lineno}: {ast.unparse(node)}")
+    return faults
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_eval_pickle_environment_or_print(name):
+    tree = ast.parse(MODULES[name].read_text("utf-8"))
+    assert code_faults(tree, may_print=name == "gagpo.__main__") == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "eval('1')",
+        "exec(text)",
+        "import pickle",
+        "from pickle import loads",
+        "torch.load(path)",
+        "numpy.load(path, allow_pickle=True)",
+        "yaml.load(text)",
+        "os.environ['HOME']",
+        "home = os.getenv('HOME')",
+        "from os import environ",
+        "print('x')",
+    ],
+)
+def test_the_code_rule_sees(source):
+    assert len(code_faults(ast.parse(source))) == 1
+    assert code_faults(ast.parse("model.eval(); re.compile('x'); os.path.join('a', 'b'); load(path)")) == []
+
+
+@pytest.mark.parametrize("path", files("gagpo", "widgets", "benchmarks", pattern="*.py"), ids=module_name)
+def test_files_and_functions_fit_in_the_head(path):
+    text = path.read_text("utf-8")
+    functions = [
+        n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    long = [n.name for n in functions if (n.end_lineno or 0) - n.lineno + 1 > 70]
+    assert len(text.splitlines()) <= 320 and long == []
+
+
+def test_the_code_map_lists_every_file_and_no_other():
+    section = (ROOT / "README.md").read_text("utf-8").split("\n## Code map\n")[1].split("\n## ")[0]
+    listed = re.findall(r"^(\w+/\S+) {2,}\S.+$", section, re.MULTILINE)
+    there = files("gagpo", "widgets", "notebooks", "benchmarks", "recipes")
+    assert sorted(listed) == sorted(path.relative_to(ROOT).as_posix() for path in there)
+
+
+def test_conda_and_make_install_the_same_extras():
+    pip = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"][-1]["pip"]
+    extras = re.search(r"^EXTRAS := (\S+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)[1]
+    assert pip == ["-c requirements.lock", f"-e .[{extras}]"]
+    assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
+
+
+REQUIREMENTS = {
+    extra: [Requirement(text) for text in texts]
+    for extra, texts in {"core": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}.items()
+}
+
+
+@pytest.mark.parametrize("extra", REQUIREMENTS)
+def test_requirements_are_bounded_on_both_sides(extra):
+    for requirement in REQUIREMENTS[extra]:
+        assert sorted(part.operator for part in requirement.specifier) == ["<", ">="], requirement
+
+
+def test_the_lock_pins_what_the_extras_name_within_their_bounds():
+    lines = [line for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines() if line[:1] != "#"]
+    pins = [re.fullmatch(r"([\w.-]+)==([\w.]+)", line) for line in lines]
+    assert None not in pins, "only name==version, without local tags"
+    version = {canonicalize_name(pin[1]): Version(pin[2]) for pin in pins}
+    assert len(version) == len(lines)
+    for extra in ("core", "train", "lab", "dev"):
+        for requirement in REQUIREMENTS[extra]:
+            pinned = version.get(canonicalize_name(requirement.name))
+            assert pinned and pinned in requirement.specifier, f"{requirement}; the lock has {pinned}"
+
+
+def test_the_papers_name_the_version_of_the_package():
+    released = re.findall(r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert released[0] == str(cited["version"]) == gagpo.__version__
