@@ -82,9 +82,11 @@ clean:  ## remove caches and builds; .venv and runs/ stay
 	find gagpo widgets tests benchmarks notebooks \( -name __pycache__ -o -name .ipynb_checkpoints \) \
 	  -prune -exec rm -rf {} +
 
-# A Python that was named is asked whether it has what is needed, and left alone.
+# A Python that was named is asked whether it has what is needed, and left alone. Notebooks have a working
+# folder of their own, so the project counts only where it is installed.
 check-python:
-	@"$(PYTHON)" -c 'import gagpo, widgets, papermill, peft, plotly, pytest, torch, transformers' || { \
+	@"$(PYTHON)" -c 'import sys; sys.path = [path for path in sys.path if path]; \
+	  import gagpo, widgets, papermill, peft, plotly, pytest, torch, transformers' || { \
 	  echo "PYTHON=$(PYTHON) lacks something. To install it there:" >&2; \
 	  echo "    $(PYTHON) -m pip install -c requirements.lock -e '.[$(EXTRAS)]'" >&2; \
 	  exit 1; }

@@ -1,1 +1,1 @@
-"""Widgets that show runs, credit and trajectories in a notebook. They read run folders and never import torch."""
+"""Widgets that show runs, credit and trajectories in a notebook; they never import torch."""
