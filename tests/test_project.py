@@ -226,6 +226,20 @@ def test_the_code_map_lists_every_file_and_no_other():
     assert sorted(listed) == sorted(path.relative_to(ROOT).as_posix() for path in there)
 
 
+def test_what_the_readme_prints_is_true():
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    runnable = [block for block in blocks if "open_run" not in block]  # that one needs a run
+    assert len(runnable) == 2
+    for block in runnable:
+        printed = subprocess.run(
+            [sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+        promised = re.findall(r"^print\(.*\)  # (.+)$", block, re.MULTILINE)
+        assert printed.splitlines()[: len(promised)] == promised and printed
+
+
 def test_conda_and_make_install_the_same_extras():
     pip = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"][-1]["pip"]
     extras = re.search(r"^EXTRAS := (\S+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)[1]
