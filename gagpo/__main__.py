@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from gagpo.store import Run
+from gagpo.store import Run, RunLocked, Stopped
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,27 +28,35 @@ def train_run(run: Run, parent: int | None = None) -> int:
     """Train until the run is complete or asked to stop, keeping status.json true."""
     terminated: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: terminated.append(number))
-    with run.lock():
-        run.clear_stop()
-        config = run.read_request()
-        run.write_status("starting", 0, config.run.iterations)
-        try:
-            if run.has_config():
-                run.check_same(config)
-            from gagpo.facts import facts  # torch is heavy: after the settings are known to be good
-            from gagpo.train import Stopped, Trainer
+    try:
+        with run.lock():
+            return _train_locked(run, parent, terminated)
+    except RunLocked as error:
+        print(error, file=sys.stderr)
+        return 1
 
-            run.write_config(config, facts())
-            Trainer(run, config, _should_stop(run, parent, terminated)).train()
-        except Stopped as reason:
-            _say(run, "stopped", str(reason))
-            return 0
-        except Exception as error:
-            traceback.print_exc()
-            _say(run, "failed", f"{type(error).__name__}: {error}")
-            return 1
-        run.write_status("complete", config.run.iterations, config.run.iterations)
+
+def _train_locked(run: Run, parent: int | None, terminated: list[int]) -> int:
+    run.clear_stop()
+    config = run.read_request()
+    run.write_status("starting", 0, config.run.iterations)
+    try:
+        if run.has_config():
+            run.check_same(config)
+        from gagpo.facts import facts  # torch is heavy: after the settings are known to be good
+        from gagpo.train import Trainer
+
+        run.write_config(config, facts())
+        Trainer(run, config, _should_stop(run, parent, terminated)).train()
+    except Stopped as reason:
+        _say(run, "stopped", str(reason))
         return 0
+    except Exception as error:
+        traceback.print_exc()
+        _say(run, "failed", f"{type(error).__name__}: {error}")
+        return 1
+    run.write_status("complete", config.run.iterations, config.run.iterations)
+    return 0
 
 
 def _should_stop(run: Run, parent: int | None, terminated: list[int]) -> Callable[[], str | None]:
@@ -63,7 +71,7 @@ def _should_stop(run: Run, parent: int | None, terminated: list[int]) -> Callabl
 
 
 def _say(run: Run, state: str, message: str) -> None:
-    """The last status, with the iteration that the run had reached."""
+    """End the status where the run was."""
     reached = run.read_status()
     run.write_status(state, reached.iteration, reached.iterations, message)
 

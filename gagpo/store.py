@@ -62,6 +62,10 @@ class RunLocked(RuntimeError):
     """Another process writes to the run."""
 
 
+class Stopped(Exception):
+    """The run was asked to stop, for the reason given."""
+
+
 def open_run(runs_dir: str | Path, run_id: str) -> Run:
     """The run of that name, whose folder is made if need be. It must lie under `runs_dir`."""
     if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id) or ".." in run_id:

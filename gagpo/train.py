@@ -26,7 +26,7 @@ from gagpo.policy import Policy
 from gagpo.rollout import collect
 from gagpo.state_keys import STATE_KEYS
 from gagpo.stats import credit_metrics, rollout_metrics, success_by
-from gagpo.store import Run
+from gagpo.store import Run, Stopped
 from gagpo.table import Step, StepTable, Trajectory
 from gagpo.tensorboard import MetricsSink, TensorBoard
 from gagpo.update import Updater
@@ -36,10 +36,6 @@ from gagpo.warm_start import clone, demonstrations
 # are evaluated on the same ones.
 TASKS, ROLLOUT, UPDATE, WARM, EVAL = range(5)
 WARM_RECORD_EVERY = 10
-
-
-class Stopped(Exception):
-    """The run was asked to stop, for the reason given."""
 
 
 class Trainer:

@@ -1,0 +1,124 @@
+"""Starting a training process of its own and following it by its files. No torch here.
+
+A notebook's kernel that trained by itself could neither be watched nor stopped. So the notebook
+asks for a run, looks at the run folder while another process fills it, and stops it by a file.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import gagpo
+from gagpo.config import Config, section_of
+from gagpo.store import Run, Status
+
+LOG_TAIL = 2000  # characters of train.log that an error shows
+
+
+def gather_parameters(
+    namespace: Mapping[str, Any], before: set[str], own: Sequence[str] = ("runs_dir",)
+) -> dict[str, Any]:
+    """The settings among a notebook's variables, by name.
+
+    `before` holds the names that existed before the parameters cell, so that every public name
+    that came since is a parameter; one that is neither a setting nor in `own` is refused. (That
+    is how a misspelt `papermill -p` is found: papermill itself only logs a line.)
+    """
+    new = [name for name in namespace if name not in before and not name.startswith("_")]
+    for name in new:
+        if name not in section_of() and name not in own and name not in ("before", "In", "Out"):
+            near = get_close_matches(name, [*section_of(), *own], 1, 0.5)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"unknown parameter {name!r}{hint}")
+    return {name: namespace[name] for name in new if name in section_of()}
+
+
+def default_runs_dir() -> Path:
+    """`runs` of the checkout that this package lies in, or else of the working directory."""
+    checkout = Path(gagpo.__file__).resolve().parents[1]
+    return (checkout if (checkout / "pyproject.toml").exists() else Path.cwd()) / "runs"
+
+
+def fresh_run_id(prefix: str = "smoke") -> str:
+    """A run id with the time in it, for runs that nobody named."""
+    return time.strftime(f"{prefix}-%Y%m%d-%H%M%S")
+
+
+def start_training(run: Run, config: Config, command: Sequence[str] | None = None) -> subprocess.Popen:
+    """Write request.json and start the process that trains; its output goes to train.log.
+
+    Raises ValueError when the run was begun with other settings. `command` replaces
+    `python -m gagpo train`.
+    """
+    if run.has_config():
+        run.check_same(config)
+    run.write_request(config)
+    run.clear_stop()
+    command = command or (sys.executable, "-m", "gagpo", "train")
+    with (run.path / "train.log").open("ab") as log:
+        # A session of its own: an interrupt of the notebook must not end it in mid-write.
+        return subprocess.Popen(
+            [*command, str(run.path), "--parent", str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def run_and_follow(
+    run: Run,
+    config: Config,
+    show: Callable[[Run], None],
+    every_s: float = 1.0,
+    command: Sequence[str] | None = None,
+) -> Status:
+    """Train until the run is complete or stopped, calling `show` whenever there is something new.
+
+    A run that is complete already returns at once. An interrupt (the stop button) asks the run to
+    stop, waits for it and returns. Raises RuntimeError when training failed or was killed.
+    """
+    status = run.read_status()
+    if status and status.state == "complete" and run.read_config() == config:
+        show(run)
+        return status
+    process = start_training(run, config, command)
+    try:
+        _watch(run, process, show, every_s)
+    except KeyboardInterrupt:
+        run.request_stop()
+        _watch(run, process, show, every_s)
+    status = run.read_status()
+    if process.returncode or status is None or status.state not in ("complete", "stopped"):
+        what = status.message if status and status.message else f"exit status {process.returncode}"
+        raise RuntimeError(f"training failed: {what}\n--- end of train.log\n{_log_tail(run)}")
+    return status
+
+
+def _watch(run: Run, process: subprocess.Popen, show: Callable[[Run], None], every_s: float) -> None:
+    seen = -1
+    while True:
+        ended = process.poll() is not None
+        size = _size(run.path / "metrics.jsonl")
+        if size != seen:
+            show(run)
+            seen = size
+        if ended:
+            return
+        time.sleep(every_s)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _log_tail(run: Run) -> str:
+    path = run.path / "train.log"
+    return path.read_text(errors="replace")[-LOG_TAIL:] if path.exists() else "(none)"

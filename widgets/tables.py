@@ -1,0 +1,127 @@
+"""Tables of a run as inert HTML: every text is escaped, whatever a trajectory holds."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gagpo.store import Run
+
+STYLE = (
+    "border-collapse:collapse;font-variant-numeric:tabular-nums;text-align:left;color:inherit;"
+    "background:transparent"
+)
+CELL = "padding:2px 8px;border-bottom:1px solid #8886;vertical-align:top;text-align:left"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under column names, with a caption; shown as HTML, or as text in a log."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def _repr_html_(self) -> str:
+        def line(tag: str, cells: Sequence[str]) -> str:
+            inner = "".join(f'<{tag} style="{CELL}">{html.escape(cell)}</{tag}>' for cell in cells)
+            return f"<tr>{inner}</tr>"
+
+        body = "".join(line("td", row) for row in self.rows)
+        return (
+            f'<table style="{STYLE}"><caption style="text-align:left">{html.escape(self.caption)}</caption>'
+            f"<thead>{line('th', self.columns)}</thead><tbody>{body}</tbody></table>"
+        )
+
+    def __repr__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in (self.columns, *self.rows)
+        ]
+        return "\n".join([self.caption, *lines])
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Several tables, one below the other."""
+
+    tables: tuple[Table, ...]
+
+    def _repr_html_(self) -> str:
+        return "<br>".join(table._repr_html_() for table in self.tables)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(repr, self.tables))
+
+
+def example_trajectories(run: Run, iteration: int | None = None, num: int = 2) -> Tables:
+    """Steps of `num` trajectories of an iteration (the last one recorded by default), with the
+    arithmetic of their credit. A success and a failure of one task come first, if there are."""
+    from gagpo.steps_file import read_credit, read_steps, read_trajectories
+
+    recorded = run.iterations_with_steps()
+    if not recorded:
+        return Tables((Table(f"Run {run.run_id!r} has no recorded steps yet.", (), ()),))
+    iteration = recorded[-1] if iteration is None else iteration
+    if iteration not in recorded:
+        raise ValueError(f"iteration: {iteration}; recorded are {recorded[0]} to {recorded[-1]}")
+    rows = read_steps(run.steps_path(iteration))
+    trajectories, credit = read_trajectories(rows), read_credit(rows)
+    starts = np.cumsum([0, *(len(t.steps) for t in trajectories)])
+    tables = []
+    for index in _instructive(trajectories)[:num]:
+        trajectory = trajectories[index]
+        ended = "reached the goal" if trajectory.success else f"failed ({trajectory.outcome.name.lower()})"
+        caption = (
+            f"Iteration {iteration}, {trajectory.task_id}, sibling {trajectory.sibling}: "
+            f"{trajectory.goal} It {ended} after {len(trajectory.steps)} steps."
+        )
+        lines = [
+            (str(t), step.observation, step.action, f"{step.reward:g}", *_numbers(credit, starts[index] + t))
+            for t, step in enumerate(trajectory.steps)
+        ]
+        tables.append(Table(caption, COLUMNS, tuple(lines)))
+    return Tables(tuple(tables))
+
+
+COLUMNS = ("t", "observation", "action", "r", "return to go", "anchor size", "V(s)", "V(s')", "td error",
+           "advantage", "normalized")  # fmt: skip
+
+
+def _numbers(credit, row: int) -> tuple[str, ...]:
+    names = ("value", "next_value", "td_error", "advantage", "normalized")
+    floats = tuple(f"{getattr(credit, name)[row]:+.3f}" for name in names)
+    return (f"{credit.return_to_go[row]:+.3f}", str(credit.anchor_size[row]), *floats)
+
+
+def _instructive(trajectories: Sequence) -> list[int]:
+    """Indices of trajectories; first a success and a failure of the same task."""
+    by_task: dict[str, dict[bool, int]] = {}
+    for i, trajectory in enumerate(trajectories):
+        by_task.setdefault(trajectory.task_id, {}).setdefault(trajectory.success, i)
+    mixed = next((outcomes for outcomes in by_task.values() if len(outcomes) == 2), {})
+    first = [mixed[True], mixed[False]] if mixed else []
+    return first + [i for i in range(len(trajectories)) if i not in first]
+
+
+def metrics_table(run: Run, last: int = 1) -> Table:
+    """Every metric of the last `last` training iterations, a row each."""
+    records = run.read_metrics("train")[-last:]
+    names = [name for name in (records[-1] if records else {}) if name not in ("stage", "time", "iteration")]
+    rows = tuple((name, *(_cell(record.get(name)) for record in records)) for name in names)
+    return Table("Metrics of training", ("metric", *(f"iteration {r['iteration']}" for r in records)), rows)
+
+
+def versions_table(run: Run) -> Table:
+    """What the run was made with."""
+    facts = run.read_facts()
+    rows = [*facts["versions"].items(), ("commit", facts["commit"]), ("platform", facts["platform"])]
+    return Table("Made with", ("what", "version"), tuple((str(a), str(b)) for a, b in rows))
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
