@@ -20,35 +20,35 @@ from gagpo.config import Config, section_of
 from gagpo.store import Run, Status
 
 LOG_TAIL = 2000  # characters of train.log that an error shows
+NOTEBOOK_PARAMETERS = ("runs_dir",)  # of the notebook, not of the run
+PLAIN = (str, bool, int, float, list, tuple, dict)
 
 
-def gather_parameters(
-    namespace: Mapping[str, Any], before: set[str], own: Sequence[str] = ("runs_dir",)
-) -> dict[str, Any]:
-    """The settings among a notebook's variables, by name.
+def gather_parameters(namespace: Mapping[str, Any], before: set[str]) -> dict[str, Any]:
+    """The settings among a notebook's variables, by name; an empty run_id becomes a fresh one.
 
-    `before` holds the names that existed before the parameters cell, so that every public name
-    that came since is a parameter; one that is neither a setting nor in `own` is refused. (That
-    is how a misspelt `papermill -p` is found: papermill itself only logs a line.)
+    `before` holds the names that existed before the parameters cell. A public name with a plain
+    value that came since is a parameter, and one that is no setting is refused: that is how a
+    misspelt `papermill -p` is found, of which papermill itself only logs a line.
     """
-    new = [name for name in namespace if name not in before and not name.startswith("_")]
+    new = [
+        name
+        for name, value in namespace.items()
+        if name not in before and not name.startswith("_") and (value is None or isinstance(value, PLAIN))
+    ]
     for name in new:
-        if name not in section_of() and name not in own and name not in ("before", "In", "Out"):
-            near = get_close_matches(name, [*section_of(), *own], 1, 0.5)
+        if name not in section_of() and name not in NOTEBOOK_PARAMETERS:
+            near = get_close_matches(name, [*section_of(), *NOTEBOOK_PARAMETERS], 1, 0.5)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"unknown parameter {name!r}{hint}")
-    return {name: namespace[name] for name in new if name in section_of()}
+    settings = {name: namespace[name] for name in new if name in section_of()}
+    return settings | {"run_id": settings.get("run_id") or time.strftime("smoke-%Y%m%d-%H%M%S")}
 
 
 def default_runs_dir() -> Path:
     """`runs` of the checkout that this package lies in, or else of the working directory."""
     checkout = Path(gagpo.__file__).resolve().parents[1]
     return (checkout if (checkout / "pyproject.toml").exists() else Path.cwd()) / "runs"
-
-
-def fresh_run_id(prefix: str = "smoke") -> str:
-    """A run id with the time in it, for runs that nobody named."""
-    return time.strftime(f"{prefix}-%Y%m%d-%H%M%S")
 
 
 def start_training(run: Run, config: Config, command: Sequence[str] | None = None) -> subprocess.Popen:

@@ -14,6 +14,7 @@ STYLE = (
     "border-collapse:collapse;font-variant-numeric:tabular-nums;text-align:left;color:inherit;"
     "background:transparent"
 )
+LOG_CELL = 60
 CELL = "padding:2px 8px;border-bottom:1px solid #8886;vertical-align:top;text-align:left"
 
 
@@ -37,10 +38,11 @@ class Table:
         )
 
     def __repr__(self) -> str:
-        widths = [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
+        rows = [[_short(cell) for cell in row] for row in (self.columns, *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in (self.columns, *self.rows)
+            for row in rows
         ]
         return "\n".join([self.caption, *lines])
 
@@ -121,6 +123,12 @@ def versions_table(run: Run) -> Table:
     facts = run.read_facts()
     rows = [*facts["versions"].items(), ("commit", facts["commit"]), ("platform", facts["platform"])]
     return Table("Made with", ("what", "version"), tuple((str(a), str(b)) for a, b in rows))
+
+
+def _short(cell: str) -> str:
+    """The cell on one line of a log; the HTML has it whole."""
+    line = " ".join(cell.split())
+    return line if len(line) <= LOG_CELL else line[: LOG_CELL - 1] + "…"
 
 
 def _cell(value: float | None) -> str:
