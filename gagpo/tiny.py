@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrai
 from gagpo.config import PolicyConfig
 
 PAD, END, UNKNOWN = "<pad>", "<end>", "<unk>"
-PROMPT_WORDS = ("goal", "did", "see", "act", ":", ";")
+PROMPT_WORDS = ("goal", "did", "see", "act", ":", ";", "*")
 # The architecture's default of 0.02 is meant for widths of thousands; at a width of a hundred
 # it leaves the model at a uniform guess for hundreds of updates.
 INITIALIZER_RANGE = 0.1

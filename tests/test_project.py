@@ -49,10 +49,13 @@ LAYERS = {
         gagpo.envs gagpo.envs.problem gagpo.envs.rules gagpo.envs.wording gagpo.envs.goals gagpo.envs.pddl
         gagpo.envs.planner gagpo.envs.rooms gagpo.envs.houses gagpo.envs.game gagpo.envs.base
         gagpo.envs.official gagpo.envs.household gagpo.envs.alfworld
-        gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts
+        gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),
-    "widgets": Layer({"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "IPython"}, "widgets"),
+    "widgets": Layer(
+        {"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "IPython"},
+        "widgets.plots widgets.progress widgets.tables widgets",
+    ),
     "torch": Layer(
         {"numpy", "torch", "transformers", "tokenizers", "safetensors", "peft"},
         """

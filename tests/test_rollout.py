@@ -86,10 +86,10 @@ def test_a_repeated_task_is_refused() -> None:
 def test_the_prompt_shows_the_last_steps_and_drops_the_oldest_where_it_is_too_long() -> None:
     actor = Scripted(["wait", "go left", "go right"])
     play(actor, ["c-0"], history=2)
-    assert actor.prompts[0] == "goal : reach place 0\ndid : \nsee : you are at place 2.\nact :"
+    assert actor.prompts[0] == "goal : reach place 0\ndid : \nsee : you are at * place 2.\nact :"
     assert "did : go left ; go right\n" in actor.prompts[3], "two steps, not the wait before them"
     short = Scripted(["wait", "go left", "go right"])
-    fits = len("goal : reach place 0\ndid : go right\nsee : you are at place 2.\nact :")
+    fits = len("goal : reach place 0\ndid : go right\nsee : you are at * place 2.\nact :")
     config = RolloutConfig(max_prompt_tokens=fits, history=2)
     collect(CorridorWorld(), short, ["c-0"], config, num_siblings=1, temperature=1.0, seed=(0,))
     kept = [p for p in short.prompts if len(p) <= fits]
@@ -113,6 +113,8 @@ def test_prompts_by_hand() -> None:
     long = " ".join(map(str, range(100)))
     assert compact("win", [], long, []).endswith("see : " + " ".join(map(str, range(60))) + "\nact :")
     assert long in instruct("win", [], long, [])
+    starred = compact("put a hot egg in fridge.", [("", "go to fridge 1")], "On the fridge 1, a Egg 2.", [])
+    assert "\ndid : go to * fridge 1\nsee : On the * fridge 1, a * Egg 2.\n" in starred
     text = instruct("win", history, "a bed.", ["rest", "go out"])
     assert "- You saw: a hall.\n  You did: go in\n- You saw: a room.\n  You did: look\n" in text
     assert text.index("Now you see: a bed.") < text.index("- rest\n- go out\n")

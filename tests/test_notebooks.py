@@ -1,0 +1,99 @@
+"""The notebooks: their text twins, their parameters, and how they take bad ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jupytext
+import nbformat
+import pytest
+
+from gagpo.config import Config, section_of
+from gagpo.launch import gather_parameters
+from gagpo.store import open_run
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+TRAIN = ROOT / "notebooks" / "train.ipynb"
+
+
+def cells(notebook) -> list[tuple]:
+    return [(c.cell_type, c.source.strip(), c.metadata.get("tags", [])) for c in notebook.cells]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_and_its_text_hold_the_same_cells(path: Path) -> None:
+    assert cells(nbformat.read(path, 4)) == cells(jupytext.read(path.with_suffix(".py")))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_stored_without_outputs(path: Path) -> None:
+    for cell in nbformat.read(path, 4).cells:
+        assert cell.cell_type != "code" or (cell.outputs == [] and cell.execution_count is None)
+
+
+def parameters() -> dict:
+    (cell,) = [c for c in nbformat.read(TRAIN, 4).cells if "parameters" in c.metadata.get("tags", [])]
+    namespace: dict = {}
+    exec(cell.source, namespace)
+    del namespace["__builtins__"]
+    return namespace
+
+
+def test_the_parameters_cell_covers_every_setting_and_its_values_are_valid() -> None:
+    names = parameters()
+    assert set(names) == {*section_of(), "runs_dir"}
+    Config.from_flat(gather_parameters(names, set()))
+
+
+@pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+def test_recipes_hold_valid_settings(recipe: Path) -> None:
+    import yaml
+
+    settings = yaml.safe_load(recipe.read_text())
+    config = Config.from_flat(gather_parameters(parameters() | settings, set()))
+    assert {name: config.to_flat()[name] for name in settings} == settings
+
+
+def papermill(output: Path, *more: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "papermill", str(TRAIN), str(output), "--no-progress-bar", *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=output.parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("gamma", "abc", "gamma: 'abc' is str; expected float"),
+        ("gama", "0.9", "unknown parameter 'gama'; did you mean 'gamma'?"),
+        ("run_id", "../x", "run_id: '../x'; expected"),
+    ],
+)
+def test_bad_parameters_stop_the_notebook_before_anything_runs(name, value, message, tmp_path: Path) -> None:
+    start = time.monotonic()
+    result = papermill(tmp_path / "out.ipynb", "-p", "runs_dir", str(tmp_path / "runs"), "-p", name, value)
+    assert result.returncode != 0 and message in result.stderr
+    assert time.monotonic() - start < 60, "seconds, on a machine that does nothing else"
+    assert not (tmp_path / "runs").exists() or list((tmp_path / "runs").iterdir()) == []
+
+
+def test_the_training_notebook_runs_and_a_second_time_says_complete(tmp_path: Path) -> None:
+    more = ["-p", "runs_dir", str(tmp_path), "-p", "run_id", "one", "--log-output"]
+    first = papermill(tmp_path / "first.ipynb", *more)
+    assert first.returncode == 0, first.stderr[-2000:]
+    run = open_run(tmp_path, "one")
+    assert run.read_status().state == "complete"
+    written = (run.path / "metrics.jsonl").read_bytes()
+    start = time.monotonic()
+    second = papermill(tmp_path / "second.ipynb", *more)
+    assert second.returncode == 0 and "complete after iteration 2 of 2" in second.stderr
+    assert time.monotonic() - start < 60 and (run.path / "metrics.jsonl").read_bytes() == written
+    notebook = nbformat.read(tmp_path / "first.ipynb", 4)
+    outputs = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
+    figures = [o for o in outputs if "application/vnd.plotly.v1+json" in o.get("data", {})]
+    assert len(figures) == 5, "live curves, learning curves, advantages, health, times"
+    assert sum(len(json.dumps(o)) for o in outputs) < 400_000, "a notebook that can be shared"
+    assert not any(o.output_type == "error" for o in outputs)

@@ -1,0 +1,190 @@
+"""Pictures and tables hold the recorded numbers, and no text of a trajectory comes to life."""
+
+from __future__ import annotations
+
+import io
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_store import one_step
+
+import widgets
+from gagpo.config import Config, CreditConfig
+from gagpo.credit import assign_credit
+from gagpo.store import Run, open_run
+from gagpo.table import Outcome, Step, StepTable
+from widgets.plots import mimebundle
+from widgets.tables import Table, Tables
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "</td></tr></table></style><b>out</b>",
+    "[x](javascript:alert(1)) **bold** $\\frac{1}{2}$",
+    "&lt;script&gt;",
+    "]]><svg/onload=alert(1)>",
+    "'\"><iframe src=//x>",
+    "\u202eevil\u0000",
+]
+
+
+class Tags(HTMLParser):
+    """Collects tags, attributes and text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def parse(page: str) -> Tags:
+    tags = Tags()
+    tags.feed(page)
+    return tags
+
+
+def make_run(tmp_path: Path, trajectories=None) -> Run:
+    run = open_run(tmp_path, "made")
+    run.write_config(
+        Config.from_flat({"iterations": 3}), {"versions": {"python": "3"}, "commit": None, "platform": "p"}
+    )
+    for i in (1, 2, 3):
+        names = (
+            "success_rate episode_length advantage_iqr advantage_above_one singleton_share "
+            "zero_sigma_share ratio_max gradient_norm entropy clip_fraction kl_k3 collect_s score_s "
+            "credit_s record_s update_s"
+        )
+        metrics = {name: i + n / 100 for n, name in enumerate(names.split())}
+        run.append_metrics("train", i, metrics | {"iteration_s": 2.0})
+    run.append_metrics("eval", 3, {"success_rate": 0.75, "episode_length": 4.0, "num_tasks": 8.0})
+    if trajectories:
+        table = StepTable.from_trajectories(trajectories)
+        credit = assign_credit(table, CreditConfig())
+        run.write_steps(3, trajectories, table, credit, [np.zeros(1, np.float32)] * table.num_steps)
+    return run
+
+
+def hostile(text: str):
+    step = Step(text, "a", (text,), text, (1,), (2,), (-0.5,), 1.0, True)
+    return one_step(steps=(step,), goal=text, task_id=text, final_observation=text)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_text_of_a_trajectory_is_inert(payload: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path, [hostile(payload)])
+    page = parse(widgets.example_trajectories(run)._repr_html_())
+    assert page.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "br"}
+    assert page.attributes <= {"style"}
+    assert any(
+        payload.replace("\0", "") in text.replace("\0", "").replace("\ufffd", "") for text in page.text
+    )
+
+
+def test_examples_show_a_success_and_a_failure_of_one_task_with_its_arithmetic(tmp_path: Path) -> None:
+    lost = Step("seen", "a", ("go",), "stay", (1,), (2,), (-0.5,), 0.0, True)
+    failed = one_step(sibling=1, steps=(lost,), success=False, outcome=Outcome.TRUNCATED)
+    alone = one_step(task_id="other")
+    run = make_run(tmp_path, [alone, one_step(), failed])
+    examples = widgets.example_trajectories(run)
+    first, second = examples.tables
+    assert "t, sibling 0" in first.caption and "reached the goal" in first.caption
+    assert "t, sibling 1" in second.caption and "failed (truncated)" in second.caption
+    # Rewards 1 and 0 in one shared state: V = 1/2, both td errors are 1/2 in size, sigma is 1/2.
+    assert first.rows == (
+        ("0", "seen", "go", "1", "+1.000", "2", "+0.500", "+0.000", "+0.500", "+0.500", "+1.000"),
+    )
+    assert second.rows[0][-3:] == ("-0.500", "-0.500", "-1.000")
+    with pytest.raises(ValueError, match="iteration: 9; recorded are 3 to 3"):
+        widgets.example_trajectories(run, iteration=9)
+
+
+def curve(figure, name: str, axis: str = "x") -> list:
+    (trace,) = [t for t in figure.data if t.name == name and t.xaxis == axis]
+    return list(zip(trace.x, trace.y, strict=True))
+
+
+def test_figures_hold_the_recorded_numbers(tmp_path: Path) -> None:
+    run = make_run(tmp_path, [one_step(), one_step(sibling=1)])
+    figure = widgets.learning_curves(run)
+    assert curve(figure, "training") == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    assert curve(figure, "unseen") == [(3, 0.75)]
+    assert curve(figure, "training", "x2") == [(1, 1.01), (2, 2.01), (3, 3.01)]
+    spread = widgets.advantage_spread(run)
+    assert curve(spread, "share with |A| > 1") == [(1, 1.03), (2, 2.03), (3, 3.03)]
+    assert list(spread.data[-1].x) == [0.0, 0.0], "two equal siblings have no advantage"
+    assert curve(widgets.training_health(run), "clip_fraction", "x2") == [(1, 1.09), (2, 2.09), (3, 3.09)]
+    assert [bar.name for bar in widgets.phase_times(run).data] == [
+        "collect",
+        "score",
+        "credit",
+        "record",
+        "update",
+    ]
+
+
+def test_two_runs_in_one_picture_are_told_apart_by_name_and_dash(tmp_path: Path) -> None:
+    one, two = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    figure = widgets.learning_curves([one, two])
+    assert len({(t.line.color, t.line.dash) for t in figure.data if t.xaxis == "x"}) == 4
+
+
+def test_a_figure_is_small_plain_data_without_an_upload_button(tmp_path: Path) -> None:
+    bundle = mimebundle(widgets.learning_curves(make_run(tmp_path)))
+    assert bundle["application/vnd.plotly.v1+json"]["config"]["showSendToCloud"] is False
+    assert len(json.dumps(bundle)) < 40_000
+    assert bundle["text/plain"] == "Learning curves of made"
+
+
+def test_an_empty_run_folder_is_shown_as_empty(tmp_path: Path) -> None:
+    run = open_run(tmp_path, "new")
+    for figure in (
+        widgets.learning_curves,
+        widgets.advantage_spread,
+        widgets.training_health,
+        widgets.phase_times,
+    ):
+        assert all(len(trace.x or ()) == 0 for trace in figure(run).data)
+    assert "no recorded steps" in repr(widgets.example_trajectories(run))
+    assert widgets.metrics_table(run).rows == ()
+
+
+def test_progress_is_told_once_a_line_and_again_after_a_resumption(tmp_path: Path) -> None:
+    run, stream = make_run(tmp_path), io.StringIO()
+    tell = widgets.ProgressLine(stream=stream)
+    tell(run)
+    tell(run)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith("iteration 1/3  success 100.0%") and "left 0.1 min" in lines[0]
+    assert lines[3] == "unseen tasks   75.0% of 8 solved in 4.0 steps (after iteration 3)"
+    run.drop_after(1)
+    tell(run)
+    run.append_metrics("eval", 2, {"success_rate": 1.0, "episode_length": 2.0, "num_tasks": 2.0})
+    tell(run)
+    assert stream.getvalue().splitlines()[4:] == [
+        "unseen tasks  100.0% of 2 solved in 2.0 steps (after iteration 2)"
+    ]
+
+
+def test_tables_read_well_in_a_log() -> None:
+    table = Table("Words", ("a", "long name"), (("x\ny", "z" * 100), ("1", "2")))
+    assert repr(Tables((table,))) == f"Words\na    long name\nx y  {'z' * 59}…\n1    2"
+
+
+def test_versions_and_metrics(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    assert widgets.versions_table(run).rows == (("python", "3"), ("commit", "None"), ("platform", "p"))
+    table = widgets.metrics_table(run, last=2)
+    assert table.columns == ("metric", "iteration 2", "iteration 3")
+    assert table.rows[0] == ("success_rate", "2", "3")
