@@ -26,10 +26,9 @@ def compact(goal: str, history: History, observation: str, admissible: Sequence[
 
 def _starred(text: str, names: set[str]) -> str:
     words = text.split()
-    numbered = [word[:1].isdigit() for word in words[1:]] + [False]
     return " ".join(
-        f"* {word}" if number and word.lower() in names else word
-        for word, number in zip(words, numbered, strict=True)
+        f"* {word}" if word.lower() in names and after[:1].isdigit() else word
+        for word, after in zip(words, [*words[1:], ""], strict=False)
     )
 
 

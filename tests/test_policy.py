@@ -157,3 +157,25 @@ def test_the_tokenizer_splits_punctuation_and_reads_back_commands() -> None:
     assert [tokenizer.unk_token_id == i for i in ids] == [False] * 4 + [True]
     assert tokenizer.decode(tokenizer("go to bed 1")["input_ids"]) == "go to bed 1"
     assert tokenizer.unk_token_id not in tokenizer("desk ' s")["input_ids"]
+
+
+def test_a_chat_template_wraps_the_prompt_once() -> None:
+    policy = build()
+    plain = policy.encode(["see : you are at place 2 ."])[0]
+    policy.tokenizer.chat_template = "{% for m in messages %}see {{ m['content'] }}{% endfor %}{% if add_generation_prompt %} act{% endif %}"
+    (wrapped,) = policy.encode(["see : you are at place 2 ."])
+    see, act = policy.tokenizer("see act")["input_ids"]
+    assert wrapped == (see, *plain, act)
+    assert all(s.valid for t in play(policy, 1.0) for s in t.steps)
+
+
+def test_a_model_may_not_bring_sampling_settings_of_its_own(tmp_path) -> None:
+    """A folder whose generation_config cuts the distribution samples from all of it nevertheless."""
+    policy = build(masked=False)
+    policy.model.generation_config.update(do_sample=True, top_k=1, temperature=0.1, repetition_penalty=2.0)
+
+    again = build(masked=False)
+    again.save_pretrained(tmp_path / "model")
+    policy.model.generation_config.save_pretrained(tmp_path / "model")
+    loaded = build(masked=False, model=str(tmp_path / "model"))
+    assert play(loaded, 1.0) == play(again, 1.0)
