@@ -162,7 +162,8 @@ def test_the_tokenizer_splits_punctuation_and_reads_back_commands() -> None:
 def test_a_chat_template_wraps_the_prompt_once() -> None:
     policy = build()
     plain = policy.encode(["see : you are at place 2 ."])[0]
-    policy.tokenizer.chat_template = "{% for m in messages %}see {{ m['content'] }}{% endfor %}{% if add_generation_prompt %} act{% endif %}"
+    answer = "{% if add_generation_prompt %} act{% endif %}"
+    policy.tokenizer.chat_template = "{% for m in messages %}see {{ m.content }}{% endfor %}" + answer
     (wrapped,) = policy.encode(["see : you are at place 2 ."])
     see, act = policy.tokenizer("see act")["input_ids"]
     assert wrapped == (see, *plain, act)
