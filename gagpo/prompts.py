@@ -12,14 +12,16 @@ COMPACT_WORDS = 60
 
 
 def compact(goal: str, history: History, observation: str, admissible: Sequence[str]) -> str:
-    """A few words for a small model: goal, earlier commands, the first COMPACT_WORDS words seen.
+    """A few words for a small model: goal, earlier commands (each where it was given last), the
+    first COMPACT_WORDS words seen.
 
     A thing that the goal names (a word before a number, as in "egg 1") gets a star before it: to
     compare words takes a small model hundreds of updates to learn. No admissible commands are
     listed: the prompt is meant for masked decoding, which shows them.
     """
     names = {word.strip(".,").lower() for word in goal.split()}
-    did = " ; ".join(_starred(action, names) for _, action in history)
+    last = dict.fromkeys(action for _, action in reversed(history))
+    did = " ; ".join(_starred(action, names) for action in reversed(last))
     seen = _starred(" ".join(observation.split()[:COMPACT_WORDS]), names)
     return f"goal : {goal}\ndid : {did}\nsee : {seen}\nact :"
 

@@ -110,6 +110,8 @@ def test_prompts_by_hand() -> None:
     assert (
         compact("win", history, "a bed.", ["rest"]) == "goal : win\ndid : go in ; look\nsee : a bed.\nact :"
     )
+    again = [("", action) for action in ("a", "b", "a", "c", "b")]
+    assert "did : a ; c ; b\n" in compact("win", again, "", []), "each command once, where it was last"
     long = " ".join(map(str, range(100)))
     assert compact("win", [], long, []).endswith("see : " + " ".join(map(str, range(60))) + "\nact :")
     assert long in instruct("win", [], long, [])
