@@ -58,6 +58,8 @@ class Trainer:
         """From wherever the run stands to its last iteration. Raises Stopped when asked to stop."""
         done = self._resume()
         if done is None:
+            if self.world.skipped:
+                self._record("warm", 0, {f"skipped/{k}": float(n) for k, n in self.world.skipped.items()})
             self._warm_start()
             self._evaluate(0, self.config.eval.final_eval_tasks)
             self._save(done := 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 LENGTH, MAX_STEPS = 5, 8
 
 
@@ -47,6 +49,8 @@ class Corridor:
 
 
 class CorridorWorld:
+    skipped: ClassVar[dict[str, int]] = {}
+
     def tasks(self, split, num, rng):
         start = int(rng.integers(10**6)) * 1000
         return [f"corridor-{split}-{start + i}" for i in range(num)]

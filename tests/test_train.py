@@ -238,3 +238,14 @@ def test_tensorboard_events_are_written_on_request(tmp_path: Path) -> None:
 def test_every_line_of_the_metrics_is_json_without_nan(finished: Run) -> None:
     for line in (finished.path / "metrics.jsonl").read_text().splitlines():
         assert json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} in metrics"))
+
+
+def test_official_games_are_trained_on_and_left_out_ones_counted(shared_dir: Path, tmp_path: Path) -> None:
+    games = str(shared_dir / "data" / "alfworld" / "json_2.1.1")
+    settings = {"env": "alfworld", "games": games, "task_types": [], "num_receptacles": 8, "num_objects": 6}
+    run = request(tmp_path, iterations=1, warm_episodes=4, warm_updates=2, **settings)
+    assert train_run(run) == 0
+    assert run.read_metrics("warm")[0]["skipped/no game file"] == 3
+    trajectories = read_trajectories(read_steps(run.steps_path(1)))
+    assert {t.goal for t in trajectories} and all("trial_T2019" in t.task_id for t in trajectories)
+    assert all(step.valid for t in trajectories for step in t.steps), "the tokenizer knows every word"

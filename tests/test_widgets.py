@@ -188,3 +188,10 @@ def test_versions_and_metrics(tmp_path: Path) -> None:
     table = widgets.metrics_table(run, last=2)
     assert table.columns == ("metric", "iteration 2", "iteration 3")
     assert table.rows[0] == ("success_rate", "2", "3")
+
+
+def test_left_out_games_are_told(tmp_path: Path) -> None:
+    run, stream = open_run(tmp_path, "r"), io.StringIO()
+    run.append_metrics("warm", 0, {"skipped/no game file": 3.0})
+    widgets.ProgressLine(stream=stream)(run)
+    assert stream.getvalue() == "left out      3 games: no game file\n"

@@ -47,6 +47,9 @@ class ProgressLine:
 def describe(record: dict[str, Any], run: Run) -> str | None:
     """The line of a metrics record; None for the many of the warm start."""
     if record["stage"] == "warm":
+        skipped = {k.partition("/")[2]: n for k, n in record.items() if k.startswith("skipped/")}
+        if skipped:
+            return "left out      " + ", ".join(f"{n:.0f} games: {reason}" for reason, n in skipped.items())
         if "update" not in record:
             return f"warm start    {record['num_steps']:.0f} demonstrated steps to clone"
         total = run.read_config().warm.warm_updates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
@@ -50,7 +50,12 @@ class Env(Protocol):
 
 
 class World(Protocol):
-    """A set of tasks in the splits "train" and "unseen", and how to play them."""
+    """A set of tasks in the splits "train" and "unseen", and how to play them.
+
+    `skipped` counts, by reason, what was found on disk and cannot be played.
+    """
+
+    skipped: Mapping[str, int]
 
     def tasks(self, split: str, num: int, rng: np.random.Generator) -> list[str]:
         """Draw `num` task ids of a split; the splits share no task."""

@@ -38,6 +38,7 @@ class HouseholdWorld:
 
     def __init__(self, config: WorldConfig) -> None:
         self.config = config
+        self.skipped: dict[str, int] = {}
         self.task_types = check_task_types(config.task_types)
 
     def tasks(self, split: str, num: int, rng: np.random.Generator) -> list[str]:
