@@ -37,7 +37,8 @@ def train_run(run: Run, parent: int | None = None) -> int:
 
 
 def _train_locked(run: Run, parent: int | None, terminated: list[int]) -> int:
-    run.clear_stop()
+    if parent is None:
+        run.clear_stop()  # else whoever started it has, and may have asked to stop since
     config = run.read_request()
     run.write_status("starting", 0, config.run.iterations)
     try:

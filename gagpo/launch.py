@@ -29,19 +29,18 @@ def gather_parameters(namespace: Mapping[str, Any], before: set[str]) -> dict[st
 
     `before` holds the names that existed before the parameters cell. A public name with a plain
     value that came since is a parameter, and one that is no setting is refused: that is how a
-    misspelt `papermill -p` is found, of which papermill itself only logs a line.
+    misspelt `papermill -p` is found, of which papermill itself only logs a line. When all cells are
+    run again in one kernel the settings are old names; they count wherever they came from.
     """
-    new = [
-        name
-        for name, value in namespace.items()
-        if name not in before and not name.startswith("_") and (value is None or isinstance(value, PLAIN))
-    ]
-    for name in new:
-        if name not in section_of() and name not in NOTEBOOK_PARAMETERS:
-            near = get_close_matches(name, [*section_of(), *NOTEBOOK_PARAMETERS], 1, 0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"unknown parameter {name!r}{hint}")
-    settings = {name: namespace[name] for name in new if name in section_of()}
+    known = [*section_of(), *NOTEBOOK_PARAMETERS]
+    for name, value in namespace.items():
+        plain = value is None or isinstance(value, PLAIN)
+        if name in before or name in known or name.startswith("_") or not plain:
+            continue
+        near = get_close_matches(name, known, 1, 0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown parameter {name!r}{hint}")
+    settings = {name: namespace[name] for name in section_of() if name in namespace}
     return settings | {"run_id": settings.get("run_id") or time.strftime("smoke-%Y%m%d-%H%M%S")}
 
 
@@ -83,7 +82,8 @@ def run_and_follow(
     """Train until the run is complete or stopped, calling `show` whenever there is something new.
 
     A run that is complete already returns at once. An interrupt (the stop button) asks the run to
-    stop, waits for it and returns. Raises RuntimeError when training failed or was killed.
+    stop, waits for it and returns; any other error in `show` asks it to stop and is raised. Raises
+    RuntimeError when training failed or was killed.
     """
     status = run.read_status()
     if status and status.state == "complete" and run.read_config() == config:
@@ -95,10 +95,14 @@ def run_and_follow(
     except KeyboardInterrupt:
         run.request_stop()
         _watch(run, process, show, every_s)
+    except Exception:
+        run.request_stop()  # nobody would follow it: it saves, and can be resumed
+        raise
     status = run.read_status()
     if process.returncode or status is None or status.state not in ("complete", "stopped"):
-        what = status.message if status and status.message else f"exit status {process.returncode}"
-        raise RuntimeError(f"training failed: {what}\n--- end of train.log\n{_log_tail(run)}")
+        raise RuntimeError(
+            f"training failed: {_reason(process, status)}\n--- end of train.log\n{_log_tail(run)}"
+        )
     return status
 
 
@@ -113,6 +117,15 @@ def _watch(run: Run, process: subprocess.Popen, show: Callable[[Run], None], eve
         if ended:
             return
         time.sleep(every_s)
+
+
+def _reason(process: subprocess.Popen, status: Status | None) -> str:
+    """What the process said of its end; a status that another one left does not count."""
+    if status and status.message and status.pid == process.pid:
+        return status.message
+    if process.returncode < 0:
+        return f"its process was killed by signal {-process.returncode}"
+    return f"exit status {process.returncode}"
 
 
 def _size(path: Path) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gagpo.table import Credit, Outcome, Step, StepTable, Trajectory
@@ -74,7 +75,7 @@ def write_steps(
     credit: Credit,
     old_logprobs: Sequence[np.ndarray],
 ) -> None:
-    """Write the steps of an iteration, all S of them, aside and then renamed to `path`.
+    """Write the steps of an iteration, all S of them, aside, flushed, and then renamed to `path`.
 
     `table` and `credit` are made of `trajectories`; `old_logprobs[s]` holds the trainer's, one
     for each action token of step s.
@@ -93,15 +94,19 @@ def write_steps(
         columns[name] = pa.array([get(s) for s in steps], _plain(kind)).cast(kind)
     columns["old_logprobs"] = pa.array(list(old_logprobs), pa.list_(pa.float32()))
     columns |= {name: pa.array(getattr(credit, name), kind) for name, kind in _OF_CREDIT.items()}
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    pq.write_table(pa.table(columns, schema=SCHEMA), aside, compression="zstd")
+    aside = path.with_name(f".{path.name}.aside")  # a run has one writer; a torn one is overwritten
+    with aside.open("wb") as file:
+        pq.write_table(pa.table(columns, schema=SCHEMA), file, compression="zstd", write_page_checksum=True)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(aside, path)
 
 
 def read_steps(path: str | Path) -> pa.Table:
     """The rows of a steps file. A ValueError says what is wrong with a file that is not one."""
     try:
-        table = pq.read_table(path)
+        with open(path, "rb") as file:  # given a name, pyarrow would also follow URLs and read folders
+            table = pq.read_table(file, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path}: not a readable Parquet file ({error})") from None
     version = (table.schema.metadata or {}).get(b"gagpo_steps_version", b"none").decode()
@@ -115,6 +120,12 @@ def read_steps(path: str | Path) -> pa.Table:
                 f"{path}: column {field.name!r} is {table.schema.field(field.name).type}; "
                 f"expected {field.type}"
             )
+        if _num_missing(table[field.name]):
+            raise ValueError(f"{path}: column {field.name!r} has missing values")
+    known = [outcome.name.lower() for outcome in Outcome]
+    for name in table["outcome"].unique().to_pylist():
+        if name not in known:
+            raise ValueError(f"{path}: outcome is {name!r}; expected one of {', '.join(known)}")
     return table
 
 
@@ -181,6 +192,12 @@ def _offsets(table: pa.Table) -> np.ndarray:
     if np.any(np.diff(trajectory) != (step[1:] == 0)):
         raise ValueError("steps: column 'trajectory' does not count the trajectories of column 'step'")
     return offsets
+
+
+def _num_missing(column: pa.ChunkedArray) -> int:
+    """Nulls of a column, those within lists included."""
+    inner = pc.list_flatten(column).null_count if pa.types.is_list(column.type) else 0
+    return column.null_count + inner
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

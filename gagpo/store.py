@@ -57,6 +57,11 @@ class Status:
     host: str
     updated: float
 
+    def __str__(self) -> str:
+        text = f"{self.state} after iteration {self.iteration} of {self.iterations}"
+        text += f": {self.message}" if self.message else ""
+        return text + ("; the same settings resume it" if self.state in ("stopped", "interrupted") else "")
+
 
 class RunLocked(RuntimeError):
     """Another process writes to the run."""
@@ -77,6 +82,8 @@ def open_run(runs_dir: str | Path, run_id: str) -> Run:
     path = root / run_id
     if path.resolve().parent != root:
         raise ValueError(f"run_id: {run_id!r} leads to {path.resolve()}, outside of {root}")
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"run_id: {run_id!r} is a file in {root}; expected a run's folder or a new name")
     path.mkdir(parents=True, exist_ok=True)
     return Run(path)
 
@@ -104,7 +111,10 @@ class Run:
             except BlockingIOError:
                 file.seek(0)
                 holder = file.read().strip() or "an unnamed process"
-                raise RunLocked(f"run {self.run_id!r} is being written by {holder}") from None
+                raise RunLocked(
+                    f"run {self.run_id!r} is being written by {holder}; training whose notebook is gone "
+                    "saves and ends after its iteration"
+                ) from None
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}")
             file.flush()
@@ -134,13 +144,19 @@ class Run:
         return {name: value for name, value in whole.items() if name != "config"}
 
     def check_same(self, config: Config) -> None:
-        """Refuse to resume under settings that would make it another run (see FREE_SETTINGS)."""
+        """Refuse to resume under settings that would make it another run (see FREE_SETTINGS), or
+        with fewer iterations than it has behind it."""
         old, new = self.read_config().to_flat(), config.to_flat()
         changed = [name for name in new if new[name] != old[name] and name not in FREE_SETTINGS]
         if changed:
             listed = ", ".join(f"{name} was {old[name]!r} and is now {new[name]!r}" for name in changed)
             raise ValueError(
                 f"run {self.run_id!r} was begun with other settings: {listed}; take a new run_id"
+            )
+        behind = max((record["iteration"] for record in self.read_metrics("train")), default=0)
+        if config.run.iterations < behind:
+            raise ValueError(
+                f"iterations: {config.run.iterations}; run {self.run_id!r} has {behind} behind it"
             )
 
     def write_status(self, state: str, iteration: int, iterations: int, message: str = "") -> None:
@@ -149,9 +165,13 @@ class Run:
 
     def read_status(self) -> Status | None:
         """None before the first; "interrupted" where the process of an unfinished run is gone."""
-        if not (self.path / "status.json").exists():
+        path = self.path / "status.json"
+        if not path.exists():
             return None
-        status = Status(**self._read_json("status.json"))
+        value = self._read_json("status.json")
+        if set(value) != set(Status.__slots__) or not isinstance(value["pid"], int):
+            raise ValueError(f"{path}: expected {', '.join(Status.__slots__)}, with a whole number as pid")
+        status = Status(**value)
         unfinished = status.state in ("starting", "warming", "running")
         if unfinished and status.host == socket.gethostname() and not _alive(status.pid):
             return Status("interrupted", *(getattr(status, name) for name in Status.__slots__[1:]))
@@ -170,8 +190,15 @@ class Run:
         """The records of a stage ("warm", "train", "eval"), or all; a torn last line is left out."""
         path = self.path / "metrics.jsonl"
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
-        records = [json.loads(line) for line in lines]
-        return [record for record in records if stage is None or record["stage"] == stage]
+        records = []
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                if stage is None or record["stage"] == stage:
+                    records.append(record)
+            except (ValueError, TypeError, KeyError):
+                raise ValueError(f"{path}: line {number} is not a JSON object with a stage") from None
+        return records
 
     def drop_after(self, iteration: int) -> None:
         """Forget records and steps of later iterations: the run resumes here and makes them anew."""
@@ -239,7 +266,7 @@ class Run:
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

@@ -139,7 +139,7 @@ print(f"run {run.run_id} in {run.path}")
 
 # %%
 status = run_and_follow(run, config, widgets.ProgressLine(live=True))
-print(f"{status.state} after iteration {status.iteration} of {status.iterations} {status.message}")
+print(status)
 
 # %% [markdown]
 # ## Does it learn?

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gagpo.__main__ import train_run
 from gagpo.config import Config
 from gagpo.launch import default_runs_dir, gather_parameters, run_and_follow, start_training
 from gagpo.store import Run, open_run
@@ -66,9 +67,37 @@ def test_a_failure_is_raised_with_its_message_and_the_log(tmp_path: Path) -> Non
 def test_a_killed_trainer_is_a_failure(tmp_path: Path) -> None:
     command = trainer(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
     run = open_run(tmp_path, "r")
-    with pytest.raises(RuntimeError, match="exit status -9"):
+    run.write_status("failed", 0, 1, "what an earlier process said")
+    with pytest.raises(RuntimeError, match="training failed: its process was killed by signal 9\n"):
         run_and_follow(run, Config(), lambda _: None, 0.02, command)
     assert run.read_status().state == "interrupted"
+
+
+def test_the_message_of_an_earlier_process_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+    run = open_run(tmp_path, "r")
+    run.write_status("failed", 0, 1, "what an earlier process said")
+    with pytest.raises(RuntimeError, match="training failed: exit status 5\n"):
+        run_and_follow(run, Config(), lambda _: None, 0.02, [sys.executable, "-c", "raise SystemExit(5)"])
+
+
+def test_a_run_that_cannot_be_shown_is_stopped(tmp_path: Path) -> None:
+    def show(run: Run) -> None:
+        raise OSError("the display is gone")
+
+    run = open_run(tmp_path, "r")
+    with pytest.raises(OSError, match="the display is gone"):
+        run_and_follow(run, Config(), show, 0.02, trainer(tmp_path, COMPLETE))
+    assert run.stop_requested()
+
+
+def test_a_stop_during_start_up_is_kept(tmp_path: Path) -> None:
+    """The trainer takes an old stop back only where no launcher has done so before it."""
+    run = open_run(tmp_path, "r")
+    for parent, kept in ((os.getpid(), True), (None, False)):
+        run.write_request(Config.from_flat({"env": "none"}))
+        run.request_stop()
+        assert train_run(run, parent) == 1  # no such world: it ends before it would look at the stop
+        assert run.stop_requested() == kept
 
 
 def test_an_interrupt_stops_the_run_and_waits_for_it(tmp_path: Path) -> None:
@@ -87,7 +116,8 @@ run.write_status("stopped", 1, 2, "stop was requested")
 
     run = open_run(tmp_path, "r")
     status = run_and_follow(run, Config(), show, 0.02, trainer(tmp_path, body))
-    assert (status.state, status.message) == ("stopped", "stop was requested") and calls[-1] == 1
+    assert str(status) == "stopped after iteration 1 of 2: stop was requested; the same settings resume it"
+    assert calls[-1] == 1
     run_and_follow(
         run, Config(), lambda _: None, 0.02, trainer(tmp_path, 'run.write_status("complete", 2, 2)')
     )
@@ -136,6 +166,12 @@ def test_parameters_are_gathered_from_a_notebook() -> None:
     gathered = gather_parameters(namespace, before)
     assert gathered == {"gamma": 0.5, "games": None, "task_types": ["a"], "run_id": "mine"}
     assert gather_parameters({"run_id": ""}, set())["run_id"].startswith("smoke-20")
+
+
+def test_settings_count_when_all_cells_are_run_again_in_one_kernel() -> None:
+    namespace = {"widgets": os, "gamma": 0.5, "iterations": 2, "run_id": "mine", "scratch": 3}
+    gathered = gather_parameters(namespace, before=set(namespace))
+    assert gathered == {"gamma": 0.5, "iterations": 2, "run_id": "mine"}
 
 
 def test_a_misspelt_parameter_is_refused_with_the_nearest_name() -> None:

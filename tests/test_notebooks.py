@@ -12,9 +12,11 @@ import jupytext
 import nbformat
 import pytest
 
+import widgets
 from gagpo.config import Config, section_of
 from gagpo.launch import gather_parameters
 from gagpo.store import open_run
+from widgets.plots import OF_UPDATES
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -59,9 +61,14 @@ def test_recipes_hold_valid_settings(recipe: Path) -> None:
     assert {name: config.to_flat()[name] for name in settings} == settings
 
 
+def command(output: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "papermill", str(TRAIN), str(output), "--no-progress-bar", *more]
+
+
 def papermill(output: Path, *more: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "papermill", str(TRAIN), str(output), "--no-progress-bar", *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=output.parent)
+    return subprocess.run(
+        command(output, *more), capture_output=True, text=True, timeout=300, cwd=output.parent
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,9 +98,38 @@ def test_the_training_notebook_runs_and_a_second_time_says_complete(tmp_path: Pa
     second = papermill(tmp_path / "second.ipynb", *more)
     assert second.returncode == 0 and "complete after iteration 2 of 2" in second.stderr
     assert time.monotonic() - start < 60 and (run.path / "metrics.jsonl").read_bytes() == written
+    for figure in (widgets.learning_curves(run), widgets.advantage_spread(run), widgets.phase_times(run)):
+        curves = [trace for trace in figure.data if trace.type != "histogram"]
+        assert curves and all(None not in trace.y and len(trace.y) >= 2 for trace in curves)
+    assert set(OF_UPDATES) <= set(run.read_metrics("train")[0]), "what the picture of health is drawn from"
     notebook = nbformat.read(tmp_path / "first.ipynb", 4)
     outputs = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]
     figures = [o for o in outputs if "application/vnd.plotly.v1+json" in o.get("data", {})]
     assert len(figures) == 5, "live curves, learning curves, advantages, health, times"
     assert sum(len(json.dumps(o)) for o in outputs) < 400_000, "a notebook that can be shared"
     assert not any(o.output_type == "error" for o in outputs)
+
+
+def test_a_preempted_notebook_is_resumed_by_the_same_command(tmp_path: Path) -> None:
+    """SIGTERM to papermill kills the kernel; the trainer notices, saves and ends."""
+    more = ["-p", "runs_dir", str(tmp_path), "-p", "run_id", "one", "-p", "iterations", "15"]
+    more += ["-p", "eval_every", "0", "-p", "checkpoint_every", "100"]
+    process = subprocess.Popen(command(tmp_path / "out.ipynb", *more), stderr=subprocess.DEVNULL)
+    run = open_run(tmp_path, "one")
+    deadline = time.monotonic() + 120
+    while len(run.read_metrics("train")) < 2:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    process.wait(60)
+    while run.read_status().state != "stopped":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    done = run.read_status().iteration
+    assert "is gone" in run.read_status().message and 2 <= done < 15
+    first = run.read_metrics()
+    again = papermill(tmp_path / "out.ipynb", *more)
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert [record["iteration"] for record in run.read_metrics("train")] == list(range(1, 16))
+    assert run.read_metrics()[: len(first)] == first, "what was done was not done again"
+    assert run.read_status().state == "complete"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 
 from gagpo.config import Config, CreditConfig
 from gagpo.credit import assign_credit
-from gagpo.steps_file import read_credit, read_steps, read_trajectories, step_table, write_steps
+from gagpo.steps_file import SCHEMA, read_credit, read_steps, read_trajectories, step_table, write_steps
 from gagpo.store import Run, RunLocked, open_run
 from gagpo.table import Outcome, Step, StepTable, Trajectory
 
@@ -110,11 +112,37 @@ def test_foreign_and_damaged_step_files_are_refused_by_name(tmp_path: Path) -> N
     pq.write_table(rows.replace_schema_metadata({}), bad)
     with pytest.raises(ValueError, match="gagpo_steps_version is none; expected 1"):
         read_steps(bad)
+    for name, values in (("action", pa.nulls(1, pa.string())), ("admissible", [["go", None]])):
+        field = rows.schema.field(name)
+        column = pa.array(values, pa.string() if name == "action" else field.type).cast(field.type)
+        pq.write_table(rows.set_column(rows.column_names.index(name), field, column), bad)
+        with pytest.raises(ValueError, match=f"column '{name}' has missing values"):
+            read_steps(bad)
+    field = rows.schema.field("outcome")
+    column = pa.array(["won"]).cast(field.type)
+    pq.write_table(rows.set_column(rows.column_names.index("outcome"), field, column), bad)
+    with pytest.raises(ValueError, match="outcome is 'won'; expected one of terminated, truncated, error"):
+        read_steps(bad)
+    with pytest.raises(ValueError, match="not a readable Parquet file"):
+        read_steps(tmp_path)
     bad.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ValueError, match="not a readable Parquet file"):
         read_steps(bad)
     with pytest.raises(ValueError, match="not whole trajectories"):
         step_table(rows.slice(0, 0))
+
+
+def test_a_changed_byte_of_a_column_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "000001.parquet"
+    write(path, [one_step()])
+    column = pq.ParquetFile(path).metadata.row_group(0).column(SCHEMA.get_field_index("reward"))
+    assert column.path_in_schema == "reward"
+    whole = bytearray(path.read_bytes())
+    # The last byte of a column chunk belongs to the values of its last page.
+    whole[column.dictionary_page_offset + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match="not a readable Parquet file"):
+        read_steps(path)
 
 
 def test_mismatched_records_are_not_written(tmp_path: Path) -> None:
@@ -159,6 +187,12 @@ def test_a_symbolic_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
         open_run(tmp_path / "runs", "x")
 
 
+def test_a_file_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("kept")
+    with pytest.raises(ValueError, match=r"run_id: 'README\.md' is a file"):
+        open_run(tmp_path, "README.md")
+
+
 @given(st.text())
 def test_whatever_the_id_the_run_lies_right_under_the_folder(run_id: str) -> None:
     root = Path(__file__).parent / "never-made"
@@ -195,6 +229,16 @@ def test_resuming_names_every_setting_that_differs(tmp_path: Path) -> None:
         run.check_same(Config.from_flat({"seed": 4, "gamma": 0.5}))
 
 
+def test_a_run_cannot_be_made_shorter_than_it_is(tmp_path: Path) -> None:
+    run = open_run(tmp_path, "r")
+    run.write_config(Config.from_flat({"iterations": 50}), {})
+    for iteration in (1, 2, 3):
+        run.append_metrics("train", iteration, {})
+    run.check_same(Config.from_flat({"iterations": 3}))
+    with pytest.raises(ValueError, match="iterations: 2; run 'r' has 3 behind it"):
+        run.check_same(Config.from_flat({"iterations": 2}))
+
+
 def test_an_unfinished_run_whose_process_is_gone_reads_as_interrupted(tmp_path: Path) -> None:
     code = "import sys; from gagpo.store import Run; Run(sys.argv[1]).write_status(sys.argv[2], 1, 2)"
     for state, seen in (("running", "interrupted"), ("warming", "interrupted"), ("complete", "complete")):
@@ -211,6 +255,27 @@ def test_metrics_survive_a_torn_tail_and_hold_no_nan(tmp_path: Path) -> None:
     (train,) = run.read_metrics("train")
     assert (train["a"], train["b"], train["c"], train["iteration"]) == (1.5, None, None, 1)
     assert len(run.read_metrics()) == 2
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", "\0\0", '{"iteration": 1}'])
+def test_a_broken_line_in_the_midst_of_the_metrics_is_named(line: str, tmp_path: Path) -> None:
+    run = open_run(tmp_path, "r")
+    run.append_metrics("train", 1, {})
+    with (run.path / "metrics.jsonl").open("a") as file:
+        file.write(line + "\n")
+    run.append_metrics("train", 2, {})
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: line 2 is not a JSON object with a stage"):
+        run.read_metrics("train")
+
+
+@pytest.mark.parametrize("change", [{"pid": "1; rm"}, {"extra": 1}])
+def test_a_foreign_status_is_refused(change: dict, tmp_path: Path) -> None:
+    run = open_run(tmp_path, "r")
+    run.write_status("running", 1, 2)
+    value = json.loads((run.path / "status.json").read_text()) | change
+    (run.path / "status.json").write_text(json.dumps(value))
+    with pytest.raises(ValueError, match=r"status\.json: expected state, iteration"):
+        run.read_status()
 
 
 def test_dropping_what_a_resumed_run_will_make_anew(tmp_path: Path) -> None:

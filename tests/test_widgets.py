@@ -177,6 +177,30 @@ def test_progress_is_told_once_a_line_and_again_after_a_resumption(tmp_path: Pat
     ]
 
 
+def test_missing_numbers_are_told_as_dashes_and_drawn_as_gaps(tmp_path: Path) -> None:
+    run, stream = make_run(tmp_path), io.StringIO()
+    record = {
+        k: v for k, v in run.read_metrics("train")[0].items() if k not in ("stage", "iteration", "time")
+    }
+    run.append_metrics("train", 4, record | {"entropy": float("nan")})
+    run.append_metrics("train", 5, record | {"entropy": 0.0, "ratio_max": 0.0, "num_trained": 0.0})
+    widgets.ProgressLine(stream=stream)(run)
+    told = stream.getvalue().splitlines()
+    assert "entropy    -  " in told[4] and "clip 109.0%" in told[4]
+    assert "entropy    -  " in told[5] and "clip     -  " in told[5] and "success 100.0%" in told[5]
+    figure = widgets.training_health(run)
+    assert curve(figure, "entropy")[3:] == [(4, None), (5, None)]
+    assert curve(figure, "ratio_max")[3:] == [(4, 1.06), (5, None)]
+    assert dict(widgets.metrics_table(run).rows)["ratio_max"] == ""
+
+
+def test_text_cannot_steer_the_terminal_that_shows_a_log(tmp_path: Path) -> None:
+    run = make_run(tmp_path, [hostile("a\x1b[2J\u202eb\x07")])
+    shown = repr(widgets.example_trajectories(run))
+    assert "a\ufffd[2J\ufffdb\ufffd" in shown
+    assert all(c.isprintable() for line in shown.split("\n") for c in line)
+
+
 def test_tables_read_well_in_a_log() -> None:
     table = Table("Words", ("a", "long name"), (("x\ny", "z" * 100), ("1", "2")))
     assert repr(Tables((table,))) == f"Words\na    long name\nx y  {'z' * 59}…\n1    2"

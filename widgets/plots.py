@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 GREY = "#808080"
+# Measured on the steps that were trained on; an iteration that trained on none records 0.
+OF_UPDATES = ("ratio_mean", "ratio_max", "clip_fraction", "kl_k1", "kl_k3", "entropy", "gradient_norm")
 
 
 def show(figure: Figure) -> None:
@@ -96,7 +98,7 @@ def phase_times(run: Run) -> Figure:
     figure = go.Figure()
     records = run.read_metrics("train")
     for number, phase in enumerate(("collect_s", "score_s", "credit_s", "record_s", "update_s")):
-        seconds = [record[phase] for record in records]
+        seconds = [record.get(phase) for record in records]
         pattern = ("", "/", "x", "-", ".")[number]
         figure.add_bar(
             x=[record["iteration"] for record in records],
@@ -108,6 +110,12 @@ def phase_times(run: Run) -> Figure:
     figure.update_xaxes(title_text="iteration")
     figure.update_yaxes(title_text="seconds")
     return _finish(figure, f"Time of {run.run_id}")
+
+
+def measured(record: dict[str, Any], metric: str) -> float | None:
+    """The metric of a record; None where it was not finite, or where there was nothing to measure."""
+    nothing = metric in OF_UPDATES and record.get("num_trained") == 0
+    return None if nothing else record.get(metric)
 
 
 def _listed(runs: Run | Sequence[Run]) -> list[Run]:
@@ -141,7 +149,7 @@ def _line(
     figure.add_trace(
         go.Scatter(
             x=[record["iteration"] for record in records],
-            y=[record.get(metric) for record in records],
+            y=[measured(record, metric) for record in records],
             name=label,
             legendgroup=label,
             showlegend=legend,

@@ -1,4 +1,7 @@
-"""How a run that goes on is told: one plain line an iteration, and live curves for a person."""
+"""How a run that goes on is told: one plain line an iteration, and live curves for a person.
+
+A number that is missing (it was not finite, or nothing was trained) is told as a dash.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import sys
 from typing import Any, TextIO
 
 from gagpo.store import Run
+from widgets.plots import learning_curves, measured, mimebundle
 
 
 class ProgressLine:
@@ -35,8 +39,6 @@ class ProgressLine:
     def _draw(self, run: Run) -> None:
         from IPython.display import display
 
-        from widgets.plots import learning_curves, mimebundle
-
         bundle = mimebundle(learning_curves(run))
         if self.handle is None:
             self.handle = display(bundle, raw=True, display_id=True)
@@ -46,26 +48,31 @@ class ProgressLine:
 
 def describe(record: dict[str, Any], run: Run) -> str | None:
     """The line of a metrics record; None for the many of the warm start."""
+
+    def number(name: str, form: str) -> str:
+        value = measured(record, name)
+        return "-".rjust(len(format(0.0, form))) if value is None else format(value, form)
+
     if record["stage"] == "warm":
         skipped = {k.partition("/")[2]: n for k, n in record.items() if k.startswith("skipped/")}
         if skipped:
             return "left out      " + ", ".join(f"{n:.0f} games: {reason}" for reason, n in skipped.items())
         if "update" not in record:
-            return f"warm start    {record['num_steps']:.0f} demonstrated steps to clone"
+            return f"warm start    {number('num_steps', '.0f')} demonstrated steps to clone"
         total = run.read_config().warm.warm_updates
         last = record["update"] == total
-        return f"warm start    cloned, loss {record['clone_loss']:.3f} nats a token" if last else None
+        return f"warm start    cloned, loss {number('clone_loss', '.3f')} nats a token" if last else None
     if record["stage"] == "eval":
         return (
-            f"unseen tasks  {record['success_rate']:6.1%} of {record['num_tasks']:.0f} solved in "
-            f"{record['episode_length']:.1f} steps (after iteration {record['iteration']})"
+            f"unseen tasks  {number('success_rate', '6.1%')} of {number('num_tasks', '.0f')} solved in "
+            f"{number('episode_length', '.1f')} steps (after iteration {record['iteration']})"
         )
     total = run.read_config().run.iterations
-    width = len(str(total))
     left = (total - record["iteration"]) * record["iteration_s"]
     return (
-        f"iteration {record['iteration']:{width}}/{total}  success {record['success_rate']:6.1%}  "
-        f"steps {record['episode_length']:5.1f}  singletons {record['singleton_share']:4.0%}  "
-        f"no signal {record['zero_sigma_share']:4.0%}  clip {record['clip_fraction']:5.1%}  "
-        f"entropy {record['entropy']:.2f}  {record['iteration_s']:5.1f} s  left {left / 60:.1f} min"
+        f"iteration {record['iteration']:{len(str(total))}}/{total}  "
+        f"success {number('success_rate', '6.1%')}  steps {number('episode_length', '5.1f')}  "
+        f"singletons {number('singleton_share', '4.0%')}  no signal {number('zero_sigma_share', '4.0%')}  "
+        f"clip {number('clip_fraction', '5.1%')}  entropy {number('entropy', '4.2f')}  "
+        f"{number('iteration_s', '5.1f')} s  left {left / 60:.1f} min"
     )

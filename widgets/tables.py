@@ -6,9 +6,9 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gagpo.store import Run
+from gagpo.table import Credit
+from widgets.plots import measured
 
 STYLE = (
     "border-collapse:collapse;font-variant-numeric:tabular-nums;text-align:left;color:inherit;"
@@ -44,7 +44,7 @@ class Table:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        return "\n".join([self.caption, *lines])
+        return "\n".join([_line(self.caption), *lines])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Tables:
 def example_trajectories(run: Run, iteration: int | None = None, num: int = 2) -> Tables:
     """Steps of `num` trajectories of an iteration (the last one recorded by default), with the
     arithmetic of their credit. A success and a failure of one task come first, if there are."""
-    from gagpo.steps_file import read_credit, read_steps, read_trajectories
+    from gagpo.steps_file import read_credit, read_steps, read_trajectories, step_table
 
     recorded = run.iterations_with_steps()
     if not recorded:
@@ -72,18 +72,19 @@ def example_trajectories(run: Run, iteration: int | None = None, num: int = 2) -
     if iteration not in recorded:
         raise ValueError(f"iteration: {iteration}; recorded are {recorded[0]} to {recorded[-1]}")
     rows = read_steps(run.steps_path(iteration))
-    trajectories, credit = read_trajectories(rows), read_credit(rows)
-    starts = np.cumsum([0, *(len(t.steps) for t in trajectories)])
+    offsets = step_table(rows).offsets
+    first = rows.take(offsets[:-1])
     tables = []
-    for index in _instructive(trajectories)[:num]:
-        trajectory = trajectories[index]
+    for index in _instructive(first["task_id"].to_pylist(), first["success"].to_pylist())[:num]:
+        own = rows.slice(offsets[index], offsets[index + 1] - offsets[index])
+        (trajectory,), credit = read_trajectories(own), read_credit(own)
         ended = "reached the goal" if trajectory.success else f"failed ({trajectory.outcome.name.lower()})"
         caption = (
             f"Iteration {iteration}, {trajectory.task_id}, sibling {trajectory.sibling}: "
             f"{trajectory.goal} It {ended} after {len(trajectory.steps)} steps."
         )
         lines = [
-            (str(t), step.observation, step.action, f"{step.reward:g}", *_numbers(credit, starts[index] + t))
+            (str(t), step.observation, step.action, f"{step.reward:g}", *_numbers(credit, t))
             for t, step in enumerate(trajectory.steps)
         ]
         tables.append(Table(caption, COLUMNS, tuple(lines)))
@@ -94,27 +95,27 @@ COLUMNS = ("t", "observation", "action", "r", "return to go", "anchor size", "V(
            "advantage", "normalized")  # fmt: skip
 
 
-def _numbers(credit, row: int) -> tuple[str, ...]:
+def _numbers(credit: Credit, row: int) -> tuple[str, ...]:
     names = ("value", "next_value", "td_error", "advantage", "normalized")
     floats = tuple(f"{getattr(credit, name)[row]:+.3f}" for name in names)
     return (f"{credit.return_to_go[row]:+.3f}", str(credit.anchor_size[row]), *floats)
 
 
-def _instructive(trajectories: Sequence) -> list[int]:
+def _instructive(task_ids: Sequence[str], successes: Sequence[bool]) -> list[int]:
     """Indices of trajectories; first a success and a failure of the same task."""
     by_task: dict[str, dict[bool, int]] = {}
-    for i, trajectory in enumerate(trajectories):
-        by_task.setdefault(trajectory.task_id, {}).setdefault(trajectory.success, i)
+    for i, (task_id, success) in enumerate(zip(task_ids, successes, strict=True)):
+        by_task.setdefault(task_id, {}).setdefault(success, i)
     mixed = next((outcomes for outcomes in by_task.values() if len(outcomes) == 2), {})
     first = [mixed[True], mixed[False]] if mixed else []
-    return first + [i for i in range(len(trajectories)) if i not in first]
+    return first + [i for i in range(len(task_ids)) if i not in first]
 
 
 def metrics_table(run: Run, last: int = 1) -> Table:
     """Every metric of the last `last` training iterations, a row each."""
     records = run.read_metrics("train")[-last:]
     names = [name for name in (records[-1] if records else {}) if name not in ("stage", "time", "iteration")]
-    rows = tuple((name, *(_cell(record.get(name)) for record in records)) for name in names)
+    rows = tuple((name, *(_cell(measured(record, name)) for record in records)) for name in names)
     return Table("Metrics of training", ("metric", *(f"iteration {r['iteration']}" for r in records)), rows)
 
 
@@ -125,9 +126,14 @@ def versions_table(run: Run) -> Table:
     return Table("Made with", ("what", "version"), tuple((str(a), str(b)) for a, b in rows))
 
 
+def _line(text: str) -> str:
+    """One line for a log, without what could steer a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split()))
+
+
 def _short(cell: str) -> str:
-    """The cell on one line of a log; the HTML has it whole."""
-    line = " ".join(cell.split())
+    """The beginning of a cell for a log; the HTML has it whole."""
+    line = _line(cell)
     return line if len(line) <= LOG_CELL else line[: LOG_CELL - 1] + "…"
 
 
