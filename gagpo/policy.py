@@ -21,8 +21,9 @@ from gagpo.batch import Batch, Row, collate, micro_batches
 from gagpo.config import Config
 from gagpo.envs.base import World
 from gagpo.masking import CommandTrie
-from gagpo.prompts import read_action
+from gagpo.prompts import PROMPTS
 from gagpo.rollout import Action, Turn
+from gagpo.table import Trajectory
 from gagpo.tiny import tiny_model, tiny_tokenizer
 
 
@@ -36,6 +37,7 @@ class Policy:
         self.tokenizer = tokenizer
         self.end_id: int = tokenizer.eos_token_id
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        self.prompt = PROMPTS[config.rollout.prompt]
         self.masked = config.rollout.masked
         self.max_action_tokens = config.rollout.max_action_tokens
         self.temperature = config.rollout.temperature
@@ -99,7 +101,7 @@ class Policy:
         width = max(map(len, prompts))
         ids = torch.tensor([(self.pad_id,) * (width - len(p)) + p for p in prompts], device=self.device)
         real = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.device)
-        tries = [self._trie(turn.admissible) for turn in turns] if self.masked else None
+        tries = [self._trie(turn.goal, turn.admissible) for turn in turns] if self.masked else None
         sampler = _Sampler(tries, width, temperature, self.end_id)
         settings = GenerationConfig(
             max_new_tokens=self.max_action_tokens,
@@ -164,18 +166,32 @@ class Policy:
                 scored[i] = values[: len(row.action_ids)].copy()
         return scored
 
-    def allowed_along(
-        self, admissible: tuple[str, ...], action_ids: Sequence[int]
-    ) -> tuple[tuple[int, ...], ...] | None:
-        """The tokens open at each token of an action; None when decoding is not masked."""
-        return self._trie(admissible).allowed_along(action_ids) if self.masked else None
+    def rows(self, trajectories: Sequence[Trajectory]) -> list[Row]:
+        """A row for each step; logprobs, advantages and weights are left blank."""
+        return [
+            self.row(trajectory.goal, step.admissible, step.prompt_ids, step.action_ids)
+            for trajectory in trajectories
+            for step in trajectory.steps
+        ]
 
-    def command_ids(self, command: str) -> tuple[int, ...]:
+    def row(
+        self, goal: str, admissible: tuple[str, ...], prompt_ids: tuple[int, ...], action_ids: tuple[int, ...]
+    ) -> Row:
+        """The row of one step, with the tokens that were open where decoding is masked."""
+        allowed = self._trie(goal, admissible).allowed_along(action_ids) if self.masked else None
+        return Row(prompt_ids, action_ids, allowed, advantage=0.0, weight=0.0)
+
+    def command_ids(self, goal: str, command: str) -> tuple[int, ...]:
         """The tokens of a command with the end token: what an action of it looks like."""
-        return (*self.tokenizer(command, add_special_tokens=False)["input_ids"], self.end_id)
+        return (*self._written(goal, [command])[0], self.end_id)
 
-    def _make_trie(self, commands: tuple[str, ...]) -> CommandTrie:
-        ids = self.tokenizer(list(commands), add_special_tokens=False)["input_ids"]
+    def _written(self, goal: str, commands: Sequence[str]) -> list[list[int]]:
+        """Token ids of each command as the policy would answer it, without the end token."""
+        texts = [self.prompt.write(goal, command) for command in commands]
+        return self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+
+    def _make_trie(self, goal: str, commands: tuple[str, ...]) -> CommandTrie:
+        ids = self._written(goal, commands)
         longest = max(map(len, ids)) + 1
         if longest > self.max_action_tokens:
             raise ValueError(
@@ -191,7 +207,7 @@ class Policy:
         ids = tuple(tokens[:length])
         text = trie.command(ids) if trie else None
         if text is None:
-            text = read_action(self.tokenizer.decode(ids, skip_special_tokens=True))
+            text = self.prompt.read(self.tokenizer.decode(ids, skip_special_tokens=True))
         return Action(text, ids, tuple(logprobs[:length]), cut_off)
 
 

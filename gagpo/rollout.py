@@ -29,10 +29,11 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What an actor may look at when it acts: the prompt, the commands, and the live environment
-    (for a planner; a policy must not touch it)."""
+    """What an actor may look at when it acts: the prompt, the goal, the commands, and the live
+    environment (for a planner; a policy must not touch it)."""
 
     prompt_ids: tuple[int, ...]
+    goal: str
     admissible: tuple[str, ...]
     env: Env
 
@@ -84,7 +85,10 @@ def collect(
     while live := [episode for episode in episodes if episode.outcome is None]:
         admissible = [episode.env.admissible() for episode in live]
         prompts = _prompts(actor, live, admissible, config)
-        turns = [Turn(*seen) for seen in zip(prompts, admissible, (e.env for e in live), strict=True)]
+        turns = [
+            Turn(prompt, episode.env.goal, commands, episode.env)
+            for prompt, commands, episode in zip(prompts, admissible, live, strict=True)
+        ]
         for episode, turn, action in zip(
             live, turns, actor.act(turns, temperature, (*seed, num_turns)), strict=True
         ):
@@ -103,12 +107,12 @@ def _prompts(
     actor: Actor, live: Sequence[_Episode], admissible: Sequence[tuple[str, ...]], config: RolloutConfig
 ) -> list[tuple[int, ...]]:
     """Prompts that fit: where one is too long, its oldest history goes first."""
-    render = PROMPTS[config.prompt]
+    state = PROMPTS[config.prompt].state
 
     def text(index: int, shown: int) -> str:
         episode = live[index]
         history = episode.history[len(episode.history) - shown :]
-        return render(episode.env.goal, history, episode.observation, admissible[index])
+        return state(episode.env.goal, history, episode.observation, admissible[index])
 
     shown = [min(len(episode.history), config.history) for episode in live]
     prompts = actor.encode([text(i, shown[i]) for i in range(len(live))])

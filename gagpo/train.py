@@ -132,10 +132,7 @@ class Trainer:
     def _rows(self, trajectories: Sequence[Trajectory]) -> list[Row]:
         """A row for each step with the trainer's own logprobs; advantages and weights come later."""
         policy = self.policy
-        rows = [
-            Row(s.prompt_ids, s.action_ids, policy.allowed_along(s.admissible, s.action_ids), 0.0, 0.0)
-            for s in _steps(trajectories)
-        ]
+        rows = policy.rows(trajectories)
         budget = self.config.optim.micro_batch_tokens
         old = policy.score(rows, budget)
         rows = [replace(row, old_logprobs=values) for row, values in zip(rows, old, strict=True)]

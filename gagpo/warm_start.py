@@ -40,7 +40,7 @@ class Demonstrator:
     def _move(self, turn: Turn, rng: np.random.Generator) -> Action:
         expert = turn.env.expert() if rng.random() < self.expert_share else None
         command = expert or turn.admissible[rng.integers(len(turn.admissible))]
-        ids = self.policy.command_ids(command)
+        ids = self.policy.command_ids(turn.goal, command)
         return Action(command, ids, (0.0,) * len(ids), cut_off=False)
 
 

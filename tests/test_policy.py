@@ -7,7 +7,7 @@ import pytest
 import torch
 from corridor import CorridorWorld
 
-from gagpo.batch import Row, collate
+from gagpo.batch import collate
 from gagpo.config import Config
 from gagpo.policy import Policy
 from gagpo.rollout import Turn, collect
@@ -17,14 +17,6 @@ from gagpo.tiny import tiny_tokenizer
 def build(**settings) -> Policy:
     small = {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "max_action_tokens": 6}
     return Policy.build(Config.from_flat(small | settings), CorridorWorld())
-
-
-def rows_of(policy: Policy, trajectories) -> list[Row]:
-    steps = [step for t in trajectories for step in t.steps]
-    return [
-        Row(s.prompt_ids, s.action_ids, policy.allowed_along(s.admissible, s.action_ids), 0.0, 0.0)
-        for s in steps
-    ]
 
 
 def play(policy: Policy, temperature: float, seed=(0, 1), **settings):
@@ -40,7 +32,7 @@ def play(policy: Policy, temperature: float, seed=(0, 1), **settings):
 def test_sampled_logprobs_equal_scored_ones(masked: bool, temperature: float) -> None:
     policy = build(masked=masked, temperature=temperature)
     trajectories = play(policy, temperature)
-    scored = policy.score(rows_of(policy, trajectories), token_budget=500)
+    scored = policy.score(policy.rows(trajectories), token_budget=500)
     sampled = [np.array(s.logprobs) for t in trajectories for s in t.steps]
     assert max(np.abs(a - b).max() for a, b in zip(scored, sampled, strict=True)) < 2e-5
 
@@ -69,7 +61,7 @@ def test_logprobs_and_entropy_equal_their_definition(masked: bool) -> None:
     """Against a plain loop over single, unpadded rows and a softmax over a written-out set."""
     policy = build(masked=masked, temperature=0.7)
     trajectories = play(policy, 0.7)
-    rows = rows_of(policy, trajectories)[:9]
+    rows = policy.rows(trajectories)[:9]
     batch = collate(rows, policy.pad_id)
     with torch.no_grad():
         logprobs, entropy = policy.logprobs(batch)
@@ -85,7 +77,7 @@ def test_logprobs_and_entropy_equal_their_definition(masked: bool) -> None:
 
 def test_gradients_are_finite_where_the_mask_leaves_one_token() -> None:
     policy = build()
-    batch = collate(rows_of(policy, play(policy, 1.0)), policy.pad_id)
+    batch = collate(policy.rows(play(policy, 1.0)), policy.pad_id)
     logprobs, entropy = policy.logprobs(batch)
     (logprobs.sum() + entropy.sum()).backward()
     assert all(torch.isfinite(p.grad).all() for _, p in policy.trainable())
@@ -98,12 +90,11 @@ def test_sampling_follows_the_scored_distribution() -> None:
     env = world.make("c-1")
     env.reset()
     (prompt,) = policy.encode(["goal : reach place 4 see : you are at place 2 . act :"])
-    turn = Turn(prompt, env.admissible(), env)
+    turn = Turn(prompt, env.goal, env.admissible(), env)
     drawn = [a.text for a in policy.act([turn] * 2000, 1.0, seed=(3,))]
-    rows = [Row(prompt, policy.command_ids(c), None, 0.0, 0.0) for c in env.admissible()]
     rows = [
-        Row(prompt, r.action_ids, policy.allowed_along(env.admissible(), r.action_ids), 0.0, 0.0)
-        for r in rows
+        policy.row(env.goal, env.admissible(), prompt, policy.command_ids(env.goal, c))
+        for c in env.admissible()
     ]
     probabilities = [float(np.exp(values.sum())) for values in policy.score(rows, 1000)]
     assert sum(probabilities) == pytest.approx(1, abs=1e-5)
@@ -131,14 +122,14 @@ def test_lora_trains_adapters_only_and_starts_as_the_base_model() -> None:
     plain, adapted = build(), build(lora_rank=2)
     names = [name for name, _ in adapted.trainable()]
     assert names and all("lora_" in name for name in names)
-    rows = rows_of(plain, play(plain, 1.0))
+    rows = plain.rows(play(plain, 1.0))
     same = zip(plain.score(rows, 500), adapted.score(rows, 500), strict=True)
     assert max(np.abs(a - b).max() for a, b in same) < 1e-6, "fresh adapters change nothing"
     for name, p in adapted.trainable():
         if "lora_B" in name:
             p.data.normal_(std=0.5, generator=torch.Generator().manual_seed(0))
     trajectories = play(adapted, 1.0)
-    scored = adapted.score(rows_of(adapted, trajectories), 500)
+    scored = adapted.score(adapted.rows(trajectories), 500)
     sampled = [np.array(s.logprobs) for t in trajectories for s in t.steps]
     gaps = [np.abs(a - b).max() for a, b in zip(scored, sampled, strict=True)]
     assert max(gaps) < 2e-5 and trajectories != play(plain, 1.0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from corridor import MAX_STEPS, CorridorWorld
 
-from gagpo.config import RolloutConfig
-from gagpo.prompts import compact, instruct, read_action
+from gagpo.config import RolloutConfig, WorldConfig
+from gagpo.envs.base import make_world
+from gagpo.prompts import PROMPTS, compact_state, first_line, instruct_state, with_stars, without_stars
 from gagpo.rollout import Action, Turn, collect
 from gagpo.table import Outcome, StepTable
 
@@ -108,16 +110,19 @@ def test_a_prompt_that_cannot_fit_stops_with_the_setting_to_change() -> None:
 def test_prompts_by_hand() -> None:
     history = [("a hall.", "go in"), ("a room.", "look")]
     assert (
-        compact("win", history, "a bed.", ["rest"]) == "goal : win\ndid : go in ; look\nsee : a bed.\nact :"
+        compact_state("win", history, "a bed.", ["rest"])
+        == "goal : win\ndid : go in ; look\nsee : a bed.\nact :"
     )
     again = [("", action) for action in ("a", "b", "a", "c", "b")]
-    assert "did : a ; c ; b\n" in compact("win", again, "", []), "each command once, where it was last"
+    assert "did : a ; c ; b\n" in compact_state("win", again, "", []), "each command once, where it was last"
     long = " ".join(map(str, range(100)))
-    assert compact("win", [], long, []).endswith("see : " + " ".join(map(str, range(60))) + "\nact :")
-    assert long in instruct("win", [], long, [])
-    starred = compact("put a hot egg in fridge.", [("", "go to fridge 1")], "On the fridge 1, a Egg 2.", [])
+    assert compact_state("win", [], long, []).endswith("see : " + " ".join(map(str, range(60))) + "\nact :")
+    assert long in instruct_state("win", [], long, [])
+    starred = compact_state(
+        "put a hot egg in fridge.", [("", "go to fridge 1")], "On the fridge 1, a Egg 2.", []
+    )
     assert "\ndid : go to * fridge 1\nsee : On the * fridge 1, a * Egg 2.\n" in starred
-    text = instruct("win", history, "a bed.", ["rest", "go out"])
+    text = instruct_state("win", history, "a bed.", ["rest", "go out"])
     assert "- You saw: a hall.\n  You did: go in\n- You saw: a room.\n  You did: look\n" in text
     assert text.index("Now you see: a bed.") < text.index("- rest\n- go out\n")
 
@@ -132,5 +137,23 @@ def test_prompts_by_hand() -> None:
         ("  \n", ""),
     ],
 )
-def test_read_action(answer: str, command: str) -> None:
-    assert read_action(answer) == command
+def test_the_first_line_of_an_answer_counts(answer: str, command: str) -> None:
+    assert first_line(answer) == command
+
+
+def test_commands_are_written_with_stars_and_read_without() -> None:
+    goal = "put two Egg in fridge."
+    written = with_stars(goal, "take egg 1 from fridge 12")
+    assert written == "take * egg 1 from * fridge 12"
+    assert without_stars(f"\n- {written} \nbecause") == "take egg 1 from fridge 12"
+    assert with_stars(goal, "take mug 1 from shelf 1") == "take mug 1 from shelf 1"
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_reading_undoes_writing(prompt: str) -> None:
+    world = make_world(WorldConfig())
+    for task in world.tasks("train", 12, np.random.default_rng(0)):
+        env = world.make(task)
+        env.reset()
+        for command in env.admissible():
+            assert PROMPTS[prompt].read(PROMPTS[prompt].write(env.goal, command)) == command

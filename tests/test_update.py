@@ -25,11 +25,7 @@ def make(**settings) -> tuple[Updater, list[Row], np.ndarray]:
     trajectories = collect(
         CorridorWorld(), policy, ["c-1", "c-2"], config.rollout, num_siblings=3, temperature=1.0, seed=(0,)
     )
-    steps = [step for t in trajectories for step in t.steps]
-    rows = [
-        Row(s.prompt_ids, s.action_ids, policy.allowed_along(s.admissible, s.action_ids), 0.0, 0.0)
-        for s in steps
-    ]
+    rows = policy.rows(trajectories)
     advantage = np.random.default_rng(0).normal(size=len(rows))
     advantage[::3] = 0
     old = policy.score(rows, 4096)
