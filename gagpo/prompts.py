@@ -9,7 +9,7 @@ from dataclasses import dataclass
 History = Sequence[tuple[str, str]]
 
 # One long text in a batch (a help page, say) makes every row as wide as itself.
-COMPACT_WORDS = 60
+COMPACT_WORDS = 40
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def test_prompts_by_hand() -> None:
     again = [("", action) for action in ("a", "b", "a", "c", "b")]
     assert "did : a ; c ; b\n" in compact_state("win", again, "", []), "each command once, where it was last"
     long = " ".join(map(str, range(100)))
-    assert compact_state("win", [], long, []).endswith("see : " + " ".join(map(str, range(60))) + "\nact :")
+    assert compact_state("win", [], long, []).endswith("see : " + " ".join(map(str, range(40))) + "\nact :")
     assert long in instruct_state("win", [], long, [])
     starred = compact_state(
         "put a hot egg in fridge.", [("", "go to fridge 1")], "On the fridge 1, a Egg 2.", []
