@@ -9,6 +9,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 RUN ?= household
 RECIPE ?= recipes/household.yaml
 PARAMS ?=
+LAB ?=
 EXTRAS := train,lab,dev
 # Python 3.11 first: the lock file was tested there. The last is whatever the system calls python3.
 PYTHONS := python3.11 python3.14 python3.13 python3.12 python3.10 python3
@@ -39,6 +40,7 @@ help:  ## this text
 	@echo "  instead (conda's base excepted), and PYTHON=/path/to/python is used just as it is."
 	@echo
 	@echo "  make train RUN=mine RECIPE=recipes/other.yaml PARAMS='-p seed 1 -p lam 0.9'"
+	@echo "  make lab LAB='--no-browser --port 8889'    (as root, in a container: LAB=--allow-root)"
 
 train: $(READY)  ## train with recipes/household.yaml into runs/household; again resumes
 	@echo "== training: $(RECIPE) into runs/$(RUN)"
@@ -53,7 +55,7 @@ test: $(READY)  ## every test, and every notebook with its default parameters
 
 lab: $(READY)  ## JupyterLab on notebooks/
 	@echo "== JupyterLab on notebooks/ (Ctrl-C ends it)"
-	"$(PYTHON)" -m jupyterlab --ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks
+	"$(PYTHON)" -m jupyterlab --ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks $(LAB)
 
 lint: $(READY)  ## ruff: rules and format
 	@echo "== ruff"

@@ -44,6 +44,17 @@ class CommandTrie:
             node = node[token]
         return tuple(allowed)
 
+    def rest(self, prefix: Sequence[int]) -> tuple[int, ...] | None:
+        """What must follow `prefix`, end token included; None while there is a choice."""
+        node = self._root
+        for token in prefix:
+            node = node[token]
+        tokens = []
+        while len(node) == 1:
+            ((token, node),) = node.items()
+            tokens.append(token)
+        return None if node else tuple(tokens)
+
     def command(self, action_ids: Sequence[int]) -> str | None:
         """The command that these tokens spell, end token included; None for a part of one."""
         return self._commands.get(tuple(action_ids))

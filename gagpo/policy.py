@@ -15,7 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
-from transformers.generation import LogitsProcessor, LogitsProcessorList
+from transformers.generation import (
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 from gagpo.batch import Batch, Row, collate, micro_batches
 from gagpo.config import Config
@@ -101,8 +106,9 @@ class Policy:
         width = max(map(len, prompts))
         ids = torch.tensor([(self.pad_id,) * (width - len(p)) + p for p in prompts], device=self.device)
         real = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.device)
-        tries = [self._trie(turn.goal, turn.admissible) for turn in turns] if self.masked else None
-        sampler = _Sampler(tries, width, temperature, self.end_id)
+        tries = [self._trie(turn.goal, turn.admissible) for turn in turns] if self.masked else []
+        decided = _Decided(tries, width)
+        sampler = _Sampler(decided, width, temperature)
         settings = GenerationConfig(
             max_new_tokens=self.max_action_tokens,
             do_sample=True,
@@ -120,10 +126,13 @@ class Policy:
                 attention_mask=real,
                 generation_config=settings,
                 logits_processor=LogitsProcessorList([sampler]),
+                stopping_criteria=StoppingCriteriaList([decided] if self.masked else []),
             )
         tokens = output[:, width:].tolist()
         logprobs = sampler.logprobs(output).tolist()
-        return [self._action(tokens[i], logprobs[i], tries and tries[i]) for i in range(len(prompts))]
+        if not self.masked:
+            return [self._answer(*drawn) for drawn in zip(tokens, logprobs, strict=True)]
+        return [_command(*d) for d in zip(tokens, logprobs, tries, decided.num_drawn, strict=True)]
 
     def logprobs(self, batch: Batch, temperature: float | None = None) -> tuple[Tensor, Tensor]:
         """(logprobs, entropy) of the action tokens, both (B, A) float32, in nats, with gradient.
@@ -200,15 +209,33 @@ class Policy:
             )
         return CommandTrie(commands, ids, self.end_id)
 
-    def _action(self, tokens: list[int], logprobs: list[float], trie: CommandTrie | None) -> Action:
+    def _answer(self, tokens: list[int], logprobs: list[float]) -> Action:
         """Cut at the end token, which belongs to the action; what follows it is padding."""
         cut_off = self.end_id not in tokens
         length = len(tokens) if cut_off else tokens.index(self.end_id) + 1
-        ids = tuple(tokens[:length])
-        text = trie.command(ids) if trie else None
-        if text is None:
-            text = self.prompt.read(self.tokenizer.decode(ids, skip_special_tokens=True))
-        return Action(text, ids, tuple(logprobs[:length]), cut_off)
+        text = self.prompt.read(self.tokenizer.decode(tokens[:length], skip_special_tokens=True))
+        return Action(text, tuple(tokens[:length]), tuple(logprobs[:length]), cut_off)
+
+
+def _command(tokens: list[int], logprobs: list[float], trie: CommandTrie, num_drawn: int) -> Action:
+    """The tokens that were drawn, and the rest, of which no other was open: its logprobs are 0."""
+    rest = trie.rest(tokens[:num_drawn])
+    ids = (*tokens[:num_drawn], *rest)
+    return Action(trie.command(ids), ids, (*logprobs[:num_drawn], *[0.0] * len(rest)), cut_off=False)
+
+
+class _Decided(StoppingCriteria):
+    """Ends a row of masked decoding where one command is left: its other tokens need no model."""
+
+    def __init__(self, tries: list[CommandTrie], width: int) -> None:
+        self.tries, self.width = tries, width
+        self.num_drawn = [0] * len(tries)  # tokens until then; 0 while there is a choice
+
+    def __call__(self, input_ids: Tensor, scores: Tensor, **_) -> Tensor:
+        for i, prefix in enumerate(input_ids[:, self.width :].tolist()):
+            if not self.num_drawn[i] and self.tries[i].rest(prefix) is not None:
+                self.num_drawn[i] = len(prefix)
+        return torch.tensor([n > 0 for n in self.num_drawn], device=input_ids.device)
 
 
 class _Sampler(LogitsProcessor):
@@ -218,29 +245,31 @@ class _Sampler(LogitsProcessor):
     back; keeping all logits instead would cost (actions x tokens x vocabulary) of memory.
     """
 
-    def __init__(self, tries: list[CommandTrie] | None, width: int, temperature: float, end_id: int) -> None:
-        self.tries, self.width, self.temperature, self.end_id = tries, width, temperature, end_id
+    def __init__(self, decided: _Decided, width: int, temperature: float) -> None:
+        self.decided, self.width, self.temperature = decided, width, temperature
         self.held: Tensor | None = None
         self.drawn: list[Tensor] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         self._note(input_ids)
         scores = scores.float() / self.temperature
-        if self.tries is not None:
+        if self.decided.tries:
             scores = scores + self._closed(input_ids[:, self.width :].tolist(), scores)
         self.held = scores.log_softmax(1)
         return scores
 
     def _closed(self, prefixes: list[list[int]], scores: Tensor) -> Tensor:
-        """0 for the tokens that are open in each row, -inf for the others."""
+        """0 for the tokens that are open in each row, -inf for the others; 0 for all once it is decided."""
+        mask = torch.full(scores.shape, float("-inf"))
         rows: list[int] = []
         open_ids: list[int] = []
-        for i, (trie, prefix) in enumerate(zip(self.tries, prefixes, strict=True)):
-            # A row that has ended is fed padding; let it draw the end token again.
-            ids = (self.end_id,) if self.end_id in prefix else trie.allowed(prefix)
+        for i, (trie, num) in enumerate(zip(self.decided.tries, self.decided.num_drawn, strict=True)):
+            if num:
+                mask[i] = 0.0
+                continue
+            ids = trie.allowed(prefixes[i])
             rows += [i] * len(ids)
             open_ids += ids
-        mask = torch.full(scores.shape, float("-inf"))
         mask[rows, open_ids] = 0.0
         return mask.to(scores.device)
 

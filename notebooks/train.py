@@ -18,7 +18,7 @@
 # and on unseen tasks, and a few trajectories in which every step shows the arithmetic of its credit.
 #
 # As it stands it is a smoke run: **under a minute on two cores, without a GPU**, far too short to
-# learn anything. A real run takes its settings from a recipe (about six minutes):
+# learn anything. A real run takes its settings from a recipe (minutes):
 #
 # ```bash
 # papermill notebooks/train.ipynb runs/mine/train.ipynb -f recipes/household.yaml -p run_id mine -p seed 1

@@ -29,6 +29,13 @@ def test_a_finished_path_names_its_command_and_a_part_of_one_does_not() -> None:
     assert trie.command((1, 2)) is None
 
 
+def test_what_must_follow_by_hand() -> None:
+    trie = CommandTrie(COMMANDS, IDS, END)
+    assert trie.rest(()) is None and trie.rest((1,)) is None and trie.rest((1, 2)) is None
+    assert trie.rest((1, 2, 3)) == (END,) and trie.rest((5,)) == (END,) and trie.rest((5, END)) == ()
+    assert CommandTrie(("go to bed",), ((1, 2, 3),), END).rest((1,)) == (2, 3, END)
+
+
 def test_commands_that_the_tokenizer_confuses_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'take cup' and 'take mug' have the same tokens"):
         CommandTrie(("take mug", "take cup"), ((7, 9), (7, 9)), END)
@@ -49,3 +56,5 @@ def test_allowed_equals_the_definition(commands: set[tuple[int, ...]]) -> None:
             prefix = path[:length]
             expected = sorted({other[length] for other in paths if other[:length] == prefix})
             assert trie.allowed(prefix) == tuple(expected)
+            ways = [other[length:] for other in paths if other[:length] == prefix]
+            assert trie.rest(prefix) == (ways[0] if len(ways) == 1 else None)
