@@ -17,8 +17,9 @@
 # After this notebook you will have a trained agent in a run folder, its learning curves on training
 # and on unseen tasks, and a few trajectories in which every step shows the arithmetic of its credit.
 #
-# As it stands it is a smoke run: **under a minute on two cores, without a GPU**, far too short to
-# learn anything. A real run takes its settings from a recipe (minutes):
+# As it stands it is a smoke run: **under a minute on two cores, without a GPU**. The agent imitates
+# a planner for a moment, then trains for three iterations: enough to look at, too short to learn
+# much. A real run takes its settings from a recipe (minutes):
 #
 # ```bash
 # papermill notebooks/train.ipynb runs/mine/train.ipynb -f recipes/household.yaml -p run_id mine -p seed 1
@@ -43,7 +44,7 @@ before = set(globals())
 # The run: an empty run_id takes one with the time in it; runs_dir None is the checkout's runs/.
 run_id = ""
 runs_dir = None
-iterations = 2
+iterations = 3
 seed = 0
 checkpoint_every = 1
 keep_checkpoints = 2
@@ -55,13 +56,13 @@ env = "household"
 games = None
 unseen_games = None
 task_types = []
-max_steps = 12
+max_steps = 20
 success_reward = 10.0
-num_receptacles = 5
+num_receptacles = 4
 num_objects = 3
 
 # Rollout
-num_tasks = 2
+num_tasks = 4
 num_siblings = 4
 temperature = 1.0
 prompt = "compact"
@@ -104,7 +105,7 @@ micro_batch_tokens = 4096
 
 # Policy
 model = "tiny"
-hidden_size = 32
+hidden_size = 48
 num_layers = 2
 num_heads = 2
 lora_rank = 0
@@ -112,11 +113,11 @@ dtype = "float32"
 device = "cpu"
 
 # Warm start
-warm_updates = 20
-warm_episodes = 20
+warm_updates = 60
+warm_episodes = 150
 warm_batch = 32
 warm_learning_rate = 2e-3
-expert_share = 0.7
+expert_share = 0.8
 
 # Evaluation on unseen tasks
 eval_tasks = 8
