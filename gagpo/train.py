@@ -175,9 +175,10 @@ class Trainer:
         self._status("warming", 0)
         trajectories = demonstrations(self.world, self.policy, config, seed)
         table = StepTable.from_trajectories(trajectories)
-        rows = self._rows(trajectories)
+        rows = self.policy.rows(trajectories)
         credit = assign_credit(table, config.credit)
-        self.run.write_steps(0, trajectories, table, credit, [row.old_logprobs for row in rows])
+        # No policy chose these actions: their logprobs are 0, the trainer's like the demonstrator's.
+        self.run.write_steps(0, trajectories, table, credit, [np.zeros(len(r.action_ids)) for r in rows])
         self._record("warm", 0, {"num_steps": float(len(rows)), **rollout_metrics(trajectories)})
         for update, metrics in enumerate(clone(self.policy, rows, config, seed), 1):
             if update % WARM_RECORD_EVERY == 0 or update == config.warm.warm_updates:
