@@ -133,10 +133,11 @@ def test_figures_hold_the_recorded_numbers(tmp_path: Path) -> None:
     ]
 
 
-def test_two_runs_in_one_picture_are_told_apart_by_name_and_dash(tmp_path: Path) -> None:
+def test_two_runs_in_one_picture_are_told_apart_by_colour_and_dash(tmp_path: Path) -> None:
     one, two = make_run(tmp_path / "a"), make_run(tmp_path / "b")
-    figure = widgets.learning_curves([one, two])
-    assert len({(t.line.color, t.line.dash) for t in figure.data if t.xaxis == "x"}) == 4
+    shown = [t for t in widgets.learning_curves([one, two]).data if t.xaxis == "x"]
+    assert len({t.line.color for t in shown}) == len({t.line.dash for t in shown}) == 2
+    assert len({(t.line.color, t.opacity) for t in shown}) == 4, "and training from unseen by strength"
 
 
 def test_a_figure_is_small_plain_data_without_an_upload_button(tmp_path: Path) -> None:

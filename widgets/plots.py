@@ -42,15 +42,19 @@ def mimebundle(figure: Figure) -> dict[str, Any]:
 
 
 def learning_curves(runs: Run | Sequence[Run]) -> Figure:
-    """Success on training and unseen tasks, and steps an episode, by iteration."""
+    """Success on training and unseen tasks, and steps an episode, by iteration.
+
+    Several runs have a colour each: strong for unseen tasks, faint for training.
+    """
     figure = _panels("Success rate", "Steps in an episode")
+    several = len(_listed(runs)) > 1
     for number, run in enumerate(_listed(runs)):
         train, unseen = run.read_metrics("train"), run.read_metrics("eval")
-        label = f"{run.run_id} " if len(_listed(runs)) > 1 else ""
+        label, looks = (f"{run.run_id} ", (number, number)) if several else ("", (0, 1))
         for column, metric in ((1, "success_rate"), (2, "episode_length")):
-            shown = column == 1
-            _line(figure, train, metric, f"{label}training", 2 * number, column, legend=shown, faint=True)
-            _line(figure, unseen, metric, f"{label}unseen", 2 * number + 1, column, legend=shown, marks=True)
+            shown, faint = column == 1, 0.35 if several else 0.7
+            _line(figure, train, metric, f"{label}training", looks[0], column, legend=shown, opacity=faint)
+            _line(figure, unseen, metric, f"{label}unseen", looks[1], column, legend=shown, marks=True)
     figure.update_yaxes(range=[0, 1.02], tickformat=".0%", col=1)
     figure.update_yaxes(rangemode="tozero", col=2)
     return _finish(figure, "Learning curves of " + ", ".join(run.run_id for run in _listed(runs)))
@@ -140,7 +144,7 @@ def _line(
     *,
     legend: bool = True,
     marks: bool = False,
-    faint: bool = False,
+    opacity: float = 1.0,
 ) -> None:
     """One curve; missing values leave a gap."""
     import plotly.graph_objects as go
@@ -154,7 +158,7 @@ def _line(
             legendgroup=label,
             showlegend=legend,
             mode="lines+markers" if marks else "lines",
-            opacity=0.7 if faint else 1.0,
+            opacity=opacity,
             line={"color": COLOURS[look], "dash": DASHES[look]},
         ),
         row=1,
