@@ -22,6 +22,8 @@ class Corridor:
         return self._text(), {"won": False}
 
     def step(self, action):
+        if self.place == self.target or self.num_steps >= MAX_STEPS:
+            raise ValueError(f"step: the trajectory of {self.task_id!r} has ended")
         self.num_steps += 1
         valid = action in self.admissible()
         if valid and action != "wait":
@@ -47,6 +49,9 @@ class Corridor:
     def expert(self):
         return "go right" if self.target > self.place else "go left"
 
+    def render(self):
+        return "".join("A" if i == self.place else "." for i in range(LENGTH))
+
 
 class CorridorWorld:
     skipped: ClassVar[dict[str, int]] = {}
@@ -62,7 +67,7 @@ class CorridorWorld:
         return "left" if Corridor(task_id).target == 0 else "right"
 
     def words(self):
-        text = "you are at place . nothing happens go left right wait reach"
+        text = "you are at place . nothing happens . go left right wait reach"
         return {*text.split(), *map(str, range(LENGTH))}
 
 

@@ -89,6 +89,23 @@ def wander(env: Game, rng: random.Random, num_steps: int) -> None:
             return
 
 
+def test_a_person_sees_the_whole_state():
+    env = game()
+    env.reset()
+    play(env, "go to countertop 1", "take apple 2 from countertop 1", "open fridge 1", "go to microwave 1")
+    play(env, "heat apple 2 with microwave 1")
+    assert env.render().split("\n") == [
+        "goal: put a hot apple in fridge.",
+        "held: apple 2 (hot)",
+        "  countertop 1: bowl 1 (holds cup 1), cup 1",
+        "  fridge 1 (open): apple 1 (cool)",
+        "> microwave 1 (closed): desklamp 1",
+        "  shelf 1: apple 1 (cool), knife 1, mug 1",
+        "  sinkbasin 1: -",
+        "  out of reach: egg 1, sink 1",
+    ]
+
+
 def test_transcript_of_a_game_written_by_hand():
     env = game()
     observation, info = env.reset(seed=7)

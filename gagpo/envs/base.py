@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,7 +22,8 @@ class Env(Protocol):
     `info` of `reset` and `step` holds "won" (bool): the goal is reached; that of `step` also
     "valid" (bool): the command was accepted, in whatever wording. An action that is not
     admissible changes nothing and is answered as the world answers nonsense. The same task
-    starts the same way whatever the seed, where the world has no chance in it.
+    starts the same way whatever the seed, where the world has no chance in it. A step after the
+    end raises ValueError. `gagpo.envs.check` tests all of this.
     """
 
     task_id: str
@@ -47,6 +49,9 @@ class Env(Protocol):
 
     def expert(self) -> str | None:
         """The next command of a plan that reaches the goal from here; None where none is known."""
+
+    def render(self) -> str:
+        """The whole state for a person, in lines of text: more than the player sees."""
 
 
 class World(Protocol):
@@ -75,14 +80,37 @@ WORLDS: dict[str, str] = {
     "household": "gagpo.envs.household:make_world",
     "alfworld": "gagpo.envs.alfworld:make_world",
 }
+# Other packages add worlds by entry points of this group, named and written in the same way.
+PLUGINS = "gagpo.worlds"
 
 
 def make_world(config: WorldConfig) -> World:
-    """The world that `config.env` names."""
-    if config.env not in WORLDS:
-        near = get_close_matches(config.env, WORLDS, 1, 0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"env: {config.env!r}; expected one of {', '.join(sorted(WORLDS))}{hint}")
-    module, function = WORLDS[config.env].split(":")
-    make: Callable[[WorldConfig], World] = getattr(import_module(module), function)
+    """The world that `config.env` names: one of WORLDS, else one that an installed package adds."""
+    if config.env in WORLDS:
+        module, function = WORLDS[config.env].split(":")
+        make: Callable[[WorldConfig], World] = getattr(import_module(module), function)
+    else:
+        make = _load(config.env)
     return make(config)
+
+
+def _load(name: str) -> Callable[[WorldConfig], World]:
+    """The function behind an entry point. Raises ValueError for none, several or a broken one."""
+    points = [point for point in entry_points(group=PLUGINS) if point.name == name]
+    if not points:
+        known = sorted({*WORLDS, *(point.name for point in entry_points(group=PLUGINS))})
+        near = get_close_matches(name, known, 1, 0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"env: {name!r}; expected one of {', '.join(known)}{hint}")
+    if len(points) > 1:
+        raise ValueError(f"env: {name!r} comes from several packages: {', '.join(map(_package, points))}")
+    try:
+        return points[0].load()
+    except Exception as error:
+        raise ValueError(
+            f"env: {name!r} of package {_package(points[0])} cannot be loaded: {error}"
+        ) from error
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "(unnamed)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gagpo.envs import planner, wording
+from gagpo.envs.picture import picture
 from gagpo.envs.rules import Action, Rules, State
 
 Snapshot = tuple[State, int]
@@ -76,6 +77,10 @@ class Game:
     def plan(self) -> list[str] | None:
         """Commands that reach the goal from here; None when there are none."""
         return planner.plan(self._rules, self._state)
+
+    def render(self) -> str:
+        """All receptacles with what lies in them, what is held, and the goal."""
+        return picture(self._rules, self._state)
 
     def _enter(self, state: State) -> None:
         """Make `state` the current one; what is derived from it is computed once."""
