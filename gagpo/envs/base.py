@@ -79,6 +79,7 @@ class World(Protocol):
 WORLDS: dict[str, str] = {
     "household": "gagpo.envs.household:make_world",
     "alfworld": "gagpo.envs.alfworld:make_world",
+    "keydoor": "gagpo.envs.keydoor:make_world",
 }
 # Other packages add worlds by entry points of this group, named and written in the same way.
 PLUGINS = "gagpo.worlds"
