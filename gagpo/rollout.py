@@ -6,7 +6,8 @@ function of (seed, turn), so a rollout can be repeated without any stored random
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -55,8 +56,11 @@ class _Episode:
     task_id: str
     sibling: int
     env: Env
+    goal: str
     observation: str
     won: bool
+    admissible: tuple[str, ...] = ()
+    final_state_key: str = ""
     steps: list[Step] = field(default_factory=list)
     history: list[tuple[str, str]] = field(default_factory=list)
     outcome: Outcome | None = None
@@ -72,47 +76,80 @@ def collect(
     temperature: float,
     seed: Sequence[int],
     policy_version: int = 0,
+    failures: dict[str, Exception] | None = None,
 ) -> list[Trajectory]:
     """Play `num_siblings` trajectories of each task; siblings lie side by side in the result.
 
     `seed` is a sequence of integers, as numpy's SeedSequence takes. A task that is drawn twice
     makes two groups only under different ids, so `tasks` must not repeat.
+
+    With `failures`, a task of which any environment raises is left out with all its siblings, and
+    its first error is noted there under its id; without, the error is raised.
     """
     if len(set(tasks)) != len(tasks):
         raise ValueError("tasks: an id occurs twice; its siblings would be one group")
-    episodes = [_start(world, task, sibling) for task in tasks for sibling in range(num_siblings)]
+    failed = {} if failures is None else failures
+    episodes: list[_Episode] = []
+    for task in tasks:
+        for sibling in range(num_siblings):
+            with _bounded(failures, task):
+                episodes.append(_start(world, task, sibling))
     num_turns = 0
-    while live := [episode for episode in episodes if episode.outcome is None]:
-        admissible = [episode.env.admissible() for episode in live]
-        prompts = _prompts(actor, live, admissible, config)
+    while live := [e for e in episodes if e.outcome is None and e.task_id not in failed]:
+        for episode in live:
+            with _bounded(failures, episode.task_id):
+                episode.admissible = _commands(episode.env)
+        live = [episode for episode in live if episode.task_id not in failed]
         turns = [
-            Turn(prompt, episode.env.goal, commands, episode.env)
-            for prompt, commands, episode in zip(prompts, admissible, live, strict=True)
+            Turn(prompt, episode.goal, episode.admissible, episode.env)
+            for prompt, episode in zip(_prompts(actor, live, config), live, strict=True)
         ]
-        for episode, turn, action in zip(
-            live, turns, actor.act(turns, temperature, (*seed, num_turns)), strict=True
-        ):
-            _advance(episode, turn, action)
+        actions = actor.act(turns, temperature, (*seed, num_turns)) if turns else []
+        for episode, turn, action in zip(live, turns, actions, strict=True):
+            with _bounded(failures, episode.task_id):
+                _advance(episode, turn, action)
         num_turns += 1
-    return [_finish(episode, policy_version) for episode in episodes]
+    return [_finish(e, policy_version) for e in episodes if e.task_id not in failed]
+
+
+@contextmanager
+def _bounded(failures: dict[str, Exception] | None, task_id: str) -> Iterator[None]:
+    """Around everything that an environment does."""
+    try:
+        yield
+    except Exception as error:
+        if failures is None:
+            raise
+        failures.setdefault(task_id, error)
 
 
 def _start(world: World, task_id: str, sibling: int) -> _Episode:
     env = world.make(task_id)
     observation, info = env.reset(seed=sibling)
-    return _Episode(task_id, sibling, env, observation, bool(info["won"]))
+    return _Episode(task_id, sibling, env, _text(env.goal), _text(observation), bool(info["won"]))
 
 
-def _prompts(
-    actor: Actor, live: Sequence[_Episode], admissible: Sequence[tuple[str, ...]], config: RolloutConfig
-) -> list[tuple[int, ...]]:
+def _commands(env: Env) -> tuple[str, ...]:
+    commands = env.admissible()
+    if not commands:
+        raise ValueError(f"admissible: task {env.task_id!r} admits no command and has not ended")
+    return tuple(map(_text, commands))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"an environment gave {value!r}; expected a text")
+    return value
+
+
+def _prompts(actor: Actor, live: Sequence[_Episode], config: RolloutConfig) -> list[tuple[int, ...]]:
     """Prompts that fit: where one is too long, its oldest history goes first."""
     state = PROMPTS[config.prompt].state
 
     def text(index: int, shown: int) -> str:
         episode = live[index]
         history = episode.history[len(episode.history) - shown :]
-        return state(episode.env.goal, history, episode.observation, admissible[index])
+        return state(episode.goal, history, episode.observation, episode.admissible)
 
     shown = [min(len(episode.history), config.history) for episode in live]
     prompts = actor.encode([text(i, shown[i]) for i in range(len(live))])
@@ -130,7 +167,7 @@ def _prompts(
 
 def _advance(episode: _Episode, turn: Turn, action: Action) -> None:
     """One step of the environment, recorded. A cut-off action is played, but never valid."""
-    before, key = episode.observation, episode.env.state_key()
+    before, key = episode.observation, _text(episode.env.state_key())
     text = "" if action.cut_off else action.text
     observation, reward, terminated, truncated, info = episode.env.step(text)
     episode.steps.append(
@@ -148,8 +185,9 @@ def _advance(episode: _Episode, turn: Turn, action: Action) -> None:
         )
     )
     episode.history.append((before, action.text))
-    episode.observation, episode.won = observation, bool(info["won"])
+    episode.observation, episode.won = _text(observation), bool(info["won"])
     if terminated or truncated:
+        episode.final_state_key = episode.env.state_key()
         episode.outcome = Outcome.TERMINATED if terminated else Outcome.TRUNCATED
 
 
@@ -161,8 +199,8 @@ def _finish(episode: _Episode, policy_version: int) -> Trajectory:
         steps=tuple(episode.steps),
         outcome=episode.outcome,
         success=episode.won,
-        goal=episode.env.goal,
+        goal=episode.goal,
         final_observation=episode.observation,
-        final_state_key=episode.env.state_key(),
+        final_state_key=episode.final_state_key,
         policy_version=policy_version,
     )

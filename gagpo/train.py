@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -87,15 +88,11 @@ class Trainer:
         times: dict[str, float] = {}
         with _timed(times, "collect_s"):
             tasks = self.world.tasks("train", config.rollout.num_tasks, _rng(seed, TASKS, iteration))
-            trajectories = collect(
-                self.world,
-                self.policy,
+            trajectories, num_failed = self._collect(
                 tasks,
-                config.rollout,
                 num_siblings=config.rollout.num_siblings,
                 temperature=config.rollout.temperature,
                 seed=(seed, ROLLOUT, iteration),
-                policy_version=self.updater.num_updates,
             )
         with _timed(times, "score_s"):
             rows = self._rows(trajectories)
@@ -122,12 +119,20 @@ class Trainer:
             **credit_metrics(table, credit),
             **updates,
             "sampler_gap_max": float(max(sampler_gap)),
+            "failed_tasks": float(num_failed),
             "num_steps": float(table.num_steps),
             "num_tokens": float(num_tokens),
             **times,
             "iteration_s": sum(times.values()),
             "peak_memory_mb": _peak_memory_mb(),
         }
+
+    def _collect(self, tasks: Sequence[str], **how) -> tuple[list[Trajectory], int]:
+        """Trajectories of the tasks whose environments held, and the number of the others."""
+        failures: dict[str, Exception] = {}
+        how |= {"policy_version": self.updater.num_updates, "failures": failures}
+        trajectories = collect(self.world, self.policy, tasks, self.config.rollout, **how)
+        return trajectories, _report(failures, trajectories)
 
     def _rows(self, trajectories: Sequence[Trajectory]) -> list[Row]:
         """A row for each step with the trainer's own logprobs; advantages and weights come later."""
@@ -145,15 +150,11 @@ class Trainer:
         """Success on unseen tasks, one trajectory each; the same tasks every time."""
         times: dict[str, float] = {}
         with _timed(times, "evaluate_s"):
-            trajectories = collect(
-                self.world,
-                self.policy,
+            trajectories, num_failed = self._collect(
                 self.world.tasks("unseen", num_tasks, _rng(EVAL)),
-                self.config.rollout,
                 num_siblings=1,
                 temperature=self.config.eval.eval_temperature,
                 seed=(self.config.run.seed, EVAL, iteration),
-                policy_version=self.updater.num_updates,
             )
         by_type = success_by(trajectories, lambda t: self.world.task_type(t.task_id))
         self._record(
@@ -163,6 +164,7 @@ class Trainer:
                 **rollout_metrics(trajectories),
                 **{f"success_rate/{name}": value for name, value in by_type.items()},
                 "num_tasks": float(len(trajectories)),
+                "failed_tasks": float(num_failed),
                 **times,
             },
         )
@@ -173,13 +175,16 @@ class Trainer:
         if config.warm.warm_updates == 0:
             return
         self._status("warming", 0)
-        trajectories = demonstrations(self.world, self.policy, config, seed)
+        failures: dict[str, Exception] = {}
+        trajectories = demonstrations(self.world, self.policy, config, seed, failures)
+        counts = {"failed_tasks": float(_report(failures, trajectories))}
         table = StepTable.from_trajectories(trajectories)
         rows = self.policy.rows(trajectories)
         credit = assign_credit(table, config.credit)
         # No policy chose these actions: their logprobs are 0, the trainer's like the demonstrator's.
         self.run.write_steps(0, trajectories, table, credit, [np.zeros(len(r.action_ids)) for r in rows])
-        self._record("warm", 0, {"num_steps": float(len(rows)), **rollout_metrics(trajectories)})
+        counts["num_steps"] = float(len(rows))
+        self._record("warm", 0, {**counts, **rollout_metrics(trajectories)})
         for update, metrics in enumerate(clone(self.policy, rows, config, seed), 1):
             if update % WARM_RECORD_EVERY == 0 or update == config.warm.warm_updates:
                 self._record("warm", 0, {"update": float(update), **metrics})
@@ -222,6 +227,16 @@ class Trainer:
 
     def _status(self, state: str, iteration: int) -> None:
         self.run.write_status(state, iteration, self.config.run.iterations)
+
+
+def _report(failures: dict[str, Exception], trajectories: Sequence[Trajectory]) -> int:
+    """Warn of each task that failed and return how many. Raises RuntimeError where all did."""
+    for task_id, error in failures.items():
+        warnings.warn(f"task {task_id!r} is left out: {error!r}", RuntimeWarning, stacklevel=3)
+    if not trajectories:
+        task_id, error = next(iter(failures.items()))
+        raise RuntimeError(f"every task failed; the first, {task_id!r}: {error!r}") from error
+    return len(failures)
 
 
 def _action_kl(rows: Sequence[Row]) -> np.ndarray:

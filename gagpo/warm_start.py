@@ -44,11 +44,18 @@ class Demonstrator:
         return Action(command, ids, (0.0,) * len(ids), cut_off=False)
 
 
-def demonstrations(world: World, policy: Policy, config: Config, seed: Sequence[int]) -> list[Trajectory]:
-    """`warm_episodes` demonstrations, each of another training task."""
+def demonstrations(
+    world: World,
+    policy: Policy,
+    config: Config,
+    seed: Sequence[int],
+    failures: dict[str, Exception] | None = None,
+) -> list[Trajectory]:
+    """`warm_episodes` demonstrations, each of another training task (`failures` as in `collect`)."""
     tasks = world.tasks("train", config.warm.warm_episodes, np.random.default_rng(tuple(seed)))
-    demonstrator = Demonstrator(policy, config.warm.expert_share)
-    return collect(world, demonstrator, tasks, config.rollout, num_siblings=1, temperature=1.0, seed=seed)
+    actor = Demonstrator(policy, config.warm.expert_share)
+    how = {"num_siblings": 1, "temperature": 1.0, "seed": seed, "failures": failures}
+    return collect(world, actor, tasks, config.rollout, **how)
 
 
 def clone(

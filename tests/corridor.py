@@ -73,3 +73,19 @@ class CorridorWorld:
 
 def make_world(config):
     return CorridorWorld()
+
+
+class FailingWorld(CorridorWorld):
+    """One task in `EVERY` has an environment that breaks at its first step."""
+
+    EVERY = 3
+
+    def make(self, task_id):
+        env = super().make(task_id)
+        if int(task_id.rsplit("-", 1)[1]) % self.EVERY == 0:
+            env.step = lambda action: 1 / 0
+        return env
+
+
+def make_failing_world(config):
+    return FailingWorld()

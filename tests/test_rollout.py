@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from corridor import MAX_STEPS, CorridorWorld
+from corridor import MAX_STEPS, Corridor, CorridorWorld
 
 from gagpo.config import RolloutConfig, WorldConfig
 from gagpo.envs.base import make_world
@@ -51,6 +51,69 @@ def test_finished_environments_are_not_asked_again() -> None:
     assert (right.outcome, right.success, len(right.steps)) == (Outcome.TERMINATED, True, 2)
     assert (left.outcome, left.success, len(left.steps)) == (Outcome.TRUNCATED, False, MAX_STEPS)
     assert actor.seeds[:2] == [(7, 8, 0), (7, 8, 1)], "each turn draws from its own seed"
+
+
+FAULTS = {
+    "reset": lambda: 1 / 0,
+    "step": lambda: 1 / 0,
+    "state_key": lambda: None,
+    "admissible": lambda: (),
+    "reward": lambda: float("nan"),
+    "observation": lambda: None,
+}
+
+
+class Failing(CorridorWorld):
+    """Task c-3 breaks in the way that is named, for its second sibling, at its second step."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault, self.made = fault, 0
+
+    def make(self, task_id):
+        self.made += task_id == "c-3"
+        return Broken(task_id, self.fault) if task_id == "c-3" and self.made == 2 else super().make(task_id)
+
+
+class Broken(Corridor):
+    def __init__(self, task_id: str, fault: str) -> None:
+        super().__init__(task_id)
+        self.fault = fault
+
+    def _maybe(self, name: str, value):
+        return FAULTS[name]() if name == self.fault and (self.num_steps == 1 or name == "reset") else value
+
+    def reset(self, **how):
+        return self._maybe("reset", super().reset())
+
+    def step(self, action):
+        observation, reward, *rest = self._maybe("step", super().step(action))
+        return self._maybe("observation", observation), self._maybe("reward", reward), *rest
+
+    def state_key(self):
+        return self._maybe("state_key", super().state_key())
+
+    def admissible(self):
+        return self._maybe("admissible", super().admissible())
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_environment_that_fails_costs_its_group_and_no_other(fault: str) -> None:
+    how = {"num_siblings": 2, "temperature": 1.0, "seed": (7,)}
+    config, tasks = RolloutConfig(max_prompt_tokens=2000), ["c-1", "c-3", "c-0"]
+    failures: dict[str, Exception] = {}
+    kept = collect(Failing(fault), Scripted(["go right"]), tasks, config, failures=failures, **how)
+    assert kept == collect(CorridorWorld(), Scripted(["go right"]), ["c-1", "c-0"], config, **how)
+    assert list(failures) == ["c-3"] and isinstance(failures["c-3"], (ValueError, ZeroDivisionError))
+    with pytest.raises(type(failures["c-3"])):
+        collect(Failing(fault), Scripted(["go right"]), tasks, config, **how)
+
+
+def test_where_all_fail_nothing_is_left() -> None:
+    failures: dict[str, Exception] = {}
+    how = {"num_siblings": 2, "temperature": 1.0, "seed": (7,), "failures": failures}
+    config = RolloutConfig(max_prompt_tokens=2000)
+    assert collect(Failing("step"), Scripted(["go right"]), ["c-3"], config, **how) == []
+    assert list(failures) == ["c-3"]
 
 
 def test_steps_hold_what_was_shown_before_the_action() -> None:

@@ -17,6 +17,7 @@ import pytest
 from gagpo.__main__ import train_run
 from gagpo.config import Config
 from gagpo.credit import assign_credit
+from gagpo.envs.base import WORLDS
 from gagpo.steps_file import read_credit, read_steps, read_trajectories, step_table
 from gagpo.store import Run, open_run
 
@@ -249,3 +250,30 @@ def test_official_games_are_trained_on_and_left_out_ones_counted(shared_dir: Pat
     trajectories = read_trajectories(read_steps(run.steps_path(1)))
     assert {t.goal for t in trajectories} and all("trial_T2019" in t.task_id for t in trajectories)
     assert all(step.valid for t in trajectories for step in t.steps), "the tokenizer knows every word"
+
+
+def test_environments_that_fail_cost_their_groups_and_not_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORLDS, "failing", "corridor:make_failing_world")
+    settings = {"env": "failing", "task_types": [], "num_tasks": 6, "iterations": 2, "final_eval_tasks": 6}
+    run = request(tmp_path, **settings)
+    with pytest.warns(RuntimeWarning, match=r"task 'corridor-\w+-\d+' is left out: ZeroDivisionError"):
+        assert train_run(run) == 0
+    assert [r["failed_tasks"] for r in run.read_metrics("train")] == [2, 2]
+    evaluation = run.read_metrics("eval")[-1]
+    assert (evaluation["failed_tasks"], evaluation["num_tasks"]) == (2, 4)
+    assert run.read_metrics("warm")[0]["failed_tasks"] == 4, "of 12 demonstrations"
+    rows = read_steps(run.steps_path(2))
+    assert len(read_trajectories(rows)) == 4 * 4, "four whole groups"
+    assert all(int(t.task_id.rsplit("-", 1)[1]) % 3 for t in read_trajectories(rows))
+
+
+def test_a_run_whose_environments_all_fail_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WORLDS, "failing", "corridor:make_failing_world")
+    monkeypatch.setattr("corridor.FailingWorld.EVERY", 1)
+    run = request(tmp_path, env="failing", task_types=[])
+    with pytest.warns(RuntimeWarning):
+        assert train_run(run) == 1
+    status = run.read_status()
+    assert status.state == "failed" and "every task failed; the first, 'corridor-train-" in status.message
