@@ -74,6 +74,8 @@ class World(Protocol):
 WORLDS: dict[str, str] = {
     "household": "gagpo.envs.household:make_world",
     "alfworld": "gagpo.envs.alfworld:make_world",
+    "keydoor": "gagpo.envs.keydoor:make_world",
+    "frozenlake": "gagpo.envs.gymnasium_text:make_world",
 }
 
 
