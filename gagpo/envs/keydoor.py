@@ -116,10 +116,9 @@ class KeyDoorWorld(SeededWorld):
         return KeyDoor(house, task_id, max_steps=config.max_steps, success_reward=config.success_reward)
 
     def words(self) -> set[str]:
-        text = (
-            f"you are in the . exits : , a key lies here locked door leads take unlock go {NOTHING_HAPPENS}"
-        )
-        return {*f"{text} {GOAL.format(room='')}".lower().replace(".", " . ").split(), *ROOMS, *DIRECTIONS}
+        text = "you are in the . exits : none , a key lies here locked door leads take unlock go"
+        text = f"{text} {NOTHING_HAPPENS} {GOAL.format(room='')}".lower().replace(".", " . ")
+        return {*text.split(), *ROOMS, *DIRECTIONS}
 
 
 def make_world(config: WorldConfig) -> KeyDoorWorld:
