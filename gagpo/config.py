@@ -46,7 +46,7 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class WorldConfig(_Checked):
-    env: str = _at("household", "which world: household, alfworld, keydoor, or one that a package adds")
+    env: str = _at("household", "household, alfworld, keydoor, frozenlake, or a world that a package adds")
     games: str | None = _at(None, "folder or packed file with official games (env alfworld)")
     unseen_games: str | None = _at(None, "games to evaluate on; else a fifth of `games` is held out")
     task_types: tuple[str, ...] = _at((), "task types to play; empty means all of them")

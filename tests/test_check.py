@@ -31,6 +31,15 @@ def test_the_corridor_keeps_the_contract() -> None:
     check_world(CorridorWorld())
 
 
+def test_keys_and_doors_keep_the_contract() -> None:
+    check_world(make_world(WorldConfig(env="keydoor", max_steps=12)), num_tasks=6, num_steps=60)
+
+
+def test_a_world_of_chance_keeps_the_contract() -> None:
+    pytest.importorskip("gymnasium")
+    check_world(make_world(WorldConfig(env="frozenlake", max_steps=15)), num_tasks=4, num_steps=60)
+
+
 NUMBERS = itertools.count()
 
 

@@ -44,12 +44,12 @@ LAYERS = {
         """,
     ),
     "worlds, rollout and run folder": Layer(
-        {"numpy", "pyarrow"},
+        {"numpy", "pyarrow", "gymnasium"},
         """
         gagpo.envs gagpo.envs.problem gagpo.envs.rules gagpo.envs.wording gagpo.envs.goals gagpo.envs.pddl
         gagpo.envs.planner gagpo.envs.rooms gagpo.envs.houses gagpo.envs.picture gagpo.envs.game
-        gagpo.envs.base gagpo.envs.check gagpo.envs.exact gagpo.envs.official gagpo.envs.household
-        gagpo.envs.alfworld gagpo.envs.keydoor
+        gagpo.envs.base gagpo.envs.check gagpo.envs.seeded gagpo.envs.exact gagpo.envs.official
+        gagpo.envs.household gagpo.envs.alfworld gagpo.envs.keydoor gagpo.envs.tabular
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),

@@ -80,6 +80,7 @@ WORLDS: dict[str, str] = {
     "household": "gagpo.envs.household:make_world",
     "alfworld": "gagpo.envs.alfworld:make_world",
     "keydoor": "gagpo.envs.keydoor:make_world",
+    "frozenlake": "gagpo.envs.tabular:make_world",
 }
 # Other packages add worlds by entry points of this group, named and written in the same way.
 PLUGINS = "gagpo.worlds"

@@ -217,12 +217,13 @@ def _check_restore(make: Callable[[], Env], num_steps: int, seed: int) -> None:
 
 
 def _check_keys(make: Callable[[], Env], num_steps: int, seed: int) -> None:
-    """States of one key admit the same commands, and each has the same answer.
+    """States of one key admit the same commands, and each has the same answer, or the same
+    chances where the environment tells them (`outcomes`, see `gagpo.envs.exact`).
 
     `truncated` is left out: a step limit counts steps, which are no part of the state.
     """
     env, rng = make(), np.random.default_rng((seed, 2))
-    futures: dict[str, dict[str, Shown]] = {}
+    futures: dict[str, dict[str, object]] = {}
     shown = _start(env, seed)
     for number in range(num_steps):
         if shown.ended:
@@ -236,13 +237,23 @@ def _check_keys(make: Callable[[], Env], num_steps: int, seed: int) -> None:
         shown = _step(env, _random(env, rng))
 
 
-def _future(env: Env) -> dict[str, Shown]:
-    """The answer to each admissible command; the environment is left where it was."""
+def _future(env: Env) -> dict[str, object]:
+    """The answers to each admissible command; the environment is left where it was."""
     snapshot, future = env.snapshot(), {}
     for command in env.admissible():
-        future[command] = _step(env, command)._replace(truncated=False)
+        if hasattr(env, "outcomes"):
+            future[command] = [_outcome(env, outcome) for outcome in env.outcomes(command)]
+        else:
+            future[command] = _step(env, command)._replace(truncated=False)
         env.restore(snapshot)
     return future
+
+
+def _outcome(env: Env, outcome: tuple) -> tuple:
+    """(chance, reward, terminated, state key after)."""
+    probability, after, reward, terminated = outcome
+    env.restore(after)
+    return probability, reward, terminated, env.state_key()
 
 
 def _check_nonsense(make: Callable[[], Env], seed: int) -> None:

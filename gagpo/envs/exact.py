@@ -1,164 +1,240 @@
-"""The truth about a small world: all its states, and the exact values of a policy in them.
+"""Exact values: the whole state graph of a small world, and V, Q and A under any policy.
 
-A world without chance is enumerated through `snapshot` and `restore`. Values are exact in float64
-under the rule that training has too: an episode that is cut at the step limit is worth nothing
-from there on. So they depend on the steps that are left, and are computed backwards from none.
-Without a limit they solve a linear system.
+The states are the world's own state keys, without the number of steps taken. Two questions can
+be asked of them. `solve` answers for episodes without a step limit, by one linear solve.
+`solve_horizon` answers for episodes that are cut after a given number of steps, the value after
+the cut being 0; values then depend on the steps left, and come by backward induction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from gagpo.envs.base import Env
 
-MAX_STATES = 100_000
+MAX_STATES = 1000
 
 
-@dataclass(frozen=True, slots=True)
+class Outcome(NamedTuple):
+    """One way a command can turn out. `snapshot` is of the state after it."""
+
+    probability: float
+    snapshot: Hashable
+    reward: float
+    terminated: bool
+
+
+class ChanceEnv(Env, Protocol):
+    """A world with chance must tell it, for one play of a command shows one outcome only."""
+
+    def outcomes(self, command: str) -> Sequence[Outcome]:
+        """Every outcome of an admissible command here; the probabilities sum to 1."""
+
+
+class State(NamedTuple):
+    """A state in which a command can be given. `restore(snapshot)` shows it to whoever asks more."""
+
+    key: str
+    commands: tuple[str, ...]
+    snapshot: Hashable
+
+
+Policy = Callable[[State], Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StateGraph:
-    """Every state that an episode can reach. State 0 is the start; actions are in one flat column.
+    """S states, the start first, in order of their distance from it; P pairs of state and command.
 
-    keys        N state keys
-    offsets     (N + 1,) int64: the actions of state s are offsets[s] to offsets[s + 1]; a state
-                where episodes end has none
-    commands    P commands, sorted within a state
-    next_state  (P,) int64
-    reward      (P,) float64
-    terminated  (P,) bool
+    states       (S,)   those reachable from the start that do not end the task
+    pair_state   (P,)   int64    the state of each pair; pairs lie in the order of states, commands
+    transition   (P, S) float64  probability of the next state; a row sums to 1 less that of the end
+    reward       (P,)   float64  mean reward of the pair
     """
 
-    keys: tuple[str, ...]
-    offsets: np.ndarray
-    commands: tuple[str, ...]
-    next_state: np.ndarray
+    states: tuple[State, ...]
+    pair_state: np.ndarray
+    transition: np.ndarray
     reward: np.ndarray
-    terminated: np.ndarray
 
     @property
-    def num_states(self) -> int:
-        return len(self.keys)
+    def index(self) -> dict[str, int]:
+        """{state key: row}."""
+        return {state.key: row for row, state in enumerate(self.states)}
 
-    @property
-    def state(self) -> np.ndarray:
-        """(P,) int64, the state that each action is taken in."""
-        return np.repeat(np.arange(self.num_states), np.diff(self.offsets))
+    def pair(self, key: str, command: str) -> int:
+        """The row of a state key and a command. Raises KeyError or ValueError for unknown ones."""
+        row = self.index[key]
+        return int(np.searchsorted(self.pair_state, row)) + self.states[row].commands.index(command)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """Of a policy: state values V (N,), action values Q (P,) and advantages A = Q - V (P,), float64."""
+    """What a policy is worth. With s the state of pair p:
+
+    value      V(s) = sum over p of s of pi_p Q(p)                       (S,) float64
+    q          Q(p) = reward_p + gamma sum over s' of transition V(s')   (P,) float64
+    advantage  A(p) = Q(p) - V(s)                                        (P,) float64
+    """
 
     value: np.ndarray
-    action_value: np.ndarray
+    q: np.ndarray
     advantage: np.ndarray
 
 
-def enumerate_states(env: Env, max_states: int = MAX_STATES) -> StateGraph:
-    """Walk through everything that can happen before the step limit, breadth first.
+def enumerate_states(env: Env, *, max_states: int = MAX_STATES) -> StateGraph:
+    """The state graph from the start of `env` (which is reset), by snapshot and restore.
 
-    The environment must have no chance in it and keep the contract (`gagpo.envs.check`). Raises
-    ValueError beyond `max_states` states.
+    Raises ValueError where there are more than `max_states` states, where the step limit of `env`
+    hides some, and where equal state keys have other commands. An `env` without `outcomes` is
+    taken to be without chance.
     """
     env.reset(seed=0)
-    index = {env.state_key(): 0}
-    snapshots, alive = [env.snapshot()], [True]
-    commands, offsets = [], [0]
-    edges: list[tuple[int, float, bool]] = []
-    for number, snapshot in enumerate(snapshots):  # grows while it is walked
-        env.restore(snapshot)
-        for command in env.admissible() if alive[number] else ():
-            env.restore(snapshot)
-            _, reward, terminated, truncated, _ = env.step(command)
-            key = env.state_key()
-            if key not in index:
-                if len(index) >= max_states:
-                    raise ValueError(f"states: more than {max_states} in {env.task_id!r}; raise max_states")
-                index[key] = len(index)
-                snapshots.append(env.snapshot())
-                # Breadth first: who comes here at the limit cannot come here before it.
-                alive.append(not (terminated or truncated))
-            commands.append(command)
-            edges.append((index[key], float(reward), bool(terminated)))
-        offsets.append(len(edges))
-    next_state, reward, terminated = (np.array(column) for column in zip(*edges, strict=True))
-    return StateGraph(tuple(index), np.array(offsets), tuple(commands), next_state, reward, terminated)
+    states = [State(env.state_key(), env.admissible(), env.snapshot())]
+    index = {states[0].key: 0}
+    pair_state: list[int] = []
+    reward: list[float] = []
+    entries: list[tuple[int, int, float]] = []  # (pair, next state, probability)
+    for row, state in enumerate(states):  # grows while it is walked
+        if not state.commands:
+            raise ValueError(f"admissible: empty in state {state.key!r} of task {env.task_id!r}")
+        for command in state.commands:
+            pair_state.append(row)
+            reward.append(0.0)
+            for outcome in _outcomes(env, state, command):
+                reward[-1] += outcome.probability * outcome.reward
+                if outcome.terminated:
+                    continue
+                env.restore(outcome.snapshot)
+                found = State(env.state_key(), env.admissible(), outcome.snapshot)
+                after = index.setdefault(found.key, len(states))
+                if after == len(states):
+                    if len(states) == max_states:
+                        raise ValueError(
+                            f"max_states: task {env.task_id!r} has more than {max_states} states"
+                        )
+                    states.append(found)
+                elif states[after].commands != found.commands:
+                    raise ValueError(f"state_key: {found.key!r} of task {env.task_id!r} has two command sets")
+                entries.append((len(reward) - 1, after, outcome.probability))
+    transition = np.zeros((len(reward), len(states)))
+    for pair, after, probability in entries:
+        transition[pair, after] += probability
+    return StateGraph(tuple(states), np.array(pair_state), transition, np.array(reward))
 
 
-def uniform(graph: StateGraph) -> np.ndarray:
-    """(P,) float64, the policy that takes every command of a state equally often."""
-    return 1.0 / np.diff(graph.offsets)[graph.state]
+def uniform(state: State) -> Sequence[float]:
+    """The policy that draws every admissible command alike."""
+    return [1 / len(state.commands)] * len(state.commands)
 
 
-def policy_of(graph: StateGraph, choose: Callable[[str, tuple[str, ...]], np.ndarray]) -> np.ndarray:
-    """(P,) float64, the policy `choose(state key, commands)`, which gives a probability to each command."""
-    parts = []
-    for s, (start, end) in enumerate(zip(graph.offsets[:-1], graph.offsets[1:], strict=True)):
-        if start < end:
-            parts.append(np.asarray(choose(graph.keys[s], graph.commands[start:end]), float))
-            if parts[-1].shape != (end - start,) or abs(parts[-1].sum() - 1) > 1e-6 or parts[-1].min() < 0:
-                raise ValueError(
-                    f"policy: {parts[-1]!r} in state {graph.keys[s]!r}; expected {end - start} probabilities"
-                )
-    return np.concatenate(parts)
+def solve(graph: StateGraph, policy: Policy, gamma: float) -> Values:
+    """The values of `policy` for episodes that only the task ends: (1 - gamma P_pi) V = r_pi.
 
-
-def evaluate(graph: StateGraph, policy: np.ndarray, gamma: float) -> Values:
-    """Values without a step limit: V = r + gamma P V, solved (densely: for some thousands of states).
-
-    policy (P,) probabilities, summing to 1 in each state; 0 <= gamma < 1.
+    Raises ValueError for gamma = 1 where the policy can play for ever: V is then not defined.
     """
-    if not 0 <= gamma < 1:
-        raise ValueError(f"gamma: {gamma}; expected at least 0 and less than 1 where no step limit ends it")
-    _check_policy(graph, policy)
-    num = graph.num_states
-    goes_on = policy * ~graph.terminated
-    system = np.eye(num)
-    np.subtract.at(system, (graph.state, graph.next_state), gamma * goes_on)
-    reward = np.bincount(graph.state, policy * graph.reward, num)
-    return _values(graph, np.linalg.solve(system, reward), gamma)
+    chance = _probabilities(graph, policy)
+    _check_gamma(gamma)
+    mix = _per_state(graph, chance)
+    step = mix @ graph.transition
+    if gamma == 1 and not np.all(_may_end(step)):
+        raise ValueError("gamma: 1, but the policy can play for ever; expected below 1, or use solve_horizon")
+    value = np.linalg.solve(np.eye(len(step)) - gamma * step, mix @ graph.reward)
+    return _values(graph, value, graph.reward + gamma * graph.transition @ value)
 
 
-def evaluate_until(graph: StateGraph, policy: np.ndarray, gamma: float, num_steps: int) -> list[Values]:
-    """Values with 1, 2, ... `num_steps` steps left before the episode is cut; element k has k + 1 left.
+def solve_horizon(graph: StateGraph, policy: Policy, gamma: float, horizon: int) -> list[Values]:
+    """The values of `policy` with 0, 1, ... `horizon` steps left; with none left all of them are 0.
 
-    policy (P,) probabilities; 0 <= gamma <= 1. In a reset environment element max_steps - 1 holds.
+    For an environment with that step limit, [horizon - t] holds the values after t steps, where
+    an episode that is cut counts as ended ("truncation: terminal").
     """
-    _check_policy(graph, policy)
-    every, value = [], np.zeros(graph.num_states)
-    for _ in range(num_steps):
-        action_value = _action_value(graph, value, gamma)
-        value = np.bincount(graph.state, policy * action_value, graph.num_states)
-        every.append(Values(value, action_value, action_value - value[graph.state]))
-    return every
+    _check_gamma(gamma)
+    if horizon < 0:
+        raise ValueError(f"horizon: {horizon}; expected 0 or more")
+    mix = _per_state(graph, _probabilities(graph, policy))
+    value = np.zeros(len(graph.states))
+    found = [_values(graph, value, np.zeros(len(graph.reward)))]
+    for _ in range(horizon):
+        q = graph.reward + gamma * graph.transition @ found[-1].value
+        found.append(_values(graph, mix @ q, q))
+    return found
 
 
-def optimal(graph: StateGraph, gamma: float, num_steps: int) -> np.ndarray:
-    """(N,) float64, the best value that `num_steps` steps can reach from each state."""
-    value = np.zeros(graph.num_states)
-    acting = np.unique(graph.state)
-    for _ in range(num_steps):
-        best = np.full(graph.num_states, -np.inf)
-        np.maximum.at(best, graph.state, _action_value(graph, value, gamma))
-        value[acting] = best[acting]
-    return value
+def optimal(graph: StateGraph, gamma: float) -> tuple[Policy, Values]:
+    """A best deterministic policy and its values, by policy iteration; gamma is below 1."""
+    _check_gamma(gamma)
+    if gamma == 1:
+        raise ValueError("gamma: 1; expected below 1, since a best policy must not put things off")
+    starts = np.searchsorted(graph.pair_state, np.arange(len(graph.states)))
+    chosen = {state.key: 0 for state in graph.states}
+
+    def policy(state: State) -> Sequence[float]:
+        return np.eye(len(state.commands))[chosen[state.key]]
+
+    while True:
+        values, changed = solve(graph, policy, gamma), False
+        # Only a real gain moves the choice: what rounding makes of a tie would move it for ever.
+        least = 1e-12 * max(1.0, float(np.abs(values.q).max()))
+        for state, start in zip(graph.states, starts, strict=True):
+            gains = values.advantage[start : start + len(state.commands)]
+            if gains.max() > least:
+                chosen[state.key], changed = int(gains.argmax()), True
+        if not changed:
+            return policy, values
 
 
-def _values(graph: StateGraph, value: np.ndarray, gamma: float) -> Values:
-    action_value = _action_value(graph, value, gamma)
-    return Values(value, action_value, action_value - value[graph.state])
+def _outcomes(env: Env, state: State, command: str) -> Sequence[Outcome]:
+    env.restore(state.snapshot)
+    if hasattr(env, "outcomes"):
+        return env.outcomes(command)
+    try:
+        _, reward, terminated, _, _ = env.step(command)
+    except ValueError as error:
+        raise ValueError(
+            f"max_steps: too few to visit every state of task {env.task_id!r}; expected as many "
+            f"as there can be states ({error})"
+        ) from error
+    return [Outcome(1.0, env.snapshot(), float(reward), terminated)]
 
 
-def _action_value(graph: StateGraph, value: np.ndarray, gamma: float) -> np.ndarray:
-    return graph.reward + gamma * np.where(graph.terminated, 0.0, value[graph.next_state])
+def _probabilities(graph: StateGraph, policy: Policy) -> np.ndarray:
+    """(P,) float64, the probability of each pair's command in its state."""
+    rows = []
+    for state in graph.states:
+        row = np.asarray(policy(state), np.float64)
+        if row.shape != (len(state.commands),) or not (np.all(row >= 0) and abs(row.sum() - 1) < 1e-9):
+            raise ValueError(
+                f"policy: {row.tolist()} in state {state.key!r}; expected {len(state.commands)} "
+                "probabilities with sum 1, one for each command"
+            )
+        rows.append(row)
+    return np.concatenate(rows)
 
 
-def _check_policy(graph: StateGraph, policy: np.ndarray) -> None:
-    if policy.shape != graph.reward.shape:
-        raise ValueError(f"policy: {policy.shape}; expected {graph.reward.shape}, one for each action")
-    total = np.bincount(graph.state, policy, graph.num_states)[np.unique(graph.state)]
-    if policy.min() < 0 or np.abs(total - 1).max() > 1e-6:
-        raise ValueError("policy: not a probability in each state")
+def _per_state(graph: StateGraph, chance: np.ndarray) -> np.ndarray:
+    """(S, P): sums over the pairs of each state, weighed by `chance`."""
+    mix = np.zeros((len(graph.states), len(chance)))
+    mix[graph.pair_state, np.arange(len(chance))] = chance
+    return mix
+
+
+def _values(graph: StateGraph, value: np.ndarray, q: np.ndarray) -> Values:
+    return Values(value, q, q - value[graph.pair_state])
+
+
+def _may_end(step: np.ndarray) -> np.ndarray:
+    """(S,) bool: from this state the end is reached with a probability above 0."""
+    ends = step.sum(1) < 1 - 1e-9
+    for _ in range(len(step)):
+        ends |= (step > 0) @ ends
+    return ends
+
+
+def _check_gamma(gamma: float) -> None:
+    if not 0 <= gamma <= 1:
+        raise ValueError(f"gamma: {gamma}; expected between 0 and 1")

@@ -1,224 +1,224 @@
-"""A small world whose truth can be computed: fetch a key, unlock a door, reach the treasure.
+"""The keydoor world: nine rooms, a key, a locked door. Small enough to know every value exactly.
 
-Two rooms of ROWS x 2 cells share a wall with one locked door in it. The text says where the agent
-is and what lies or stands there, but neither whether it holds the key nor what it passed: texts
-that are equal can be of states that are not, as in greater worlds. A task has some dozens of
-states, so `gagpo.envs.exact` enumerates them all.
+The rooms are a three by three grid whose passages form a tree; one passage is a locked door. The
+start and the key lie on one side of it, the goal on the other, so each task takes: find the
+key, take it, go to the door, unlock it, go to the goal. What is seen does not tell whether the
+key is held, so an observation can stand for two states.
 """
 
 from __future__ import annotations
 
+import random
 from collections import deque
-from hashlib import blake2b
-from typing import Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from gagpo.config import WorldConfig
-from gagpo.envs.base import SPLITS
+from gagpo.envs.base import Env
+from gagpo.envs.seeded import SeededWorld, first_of_split
 
-ROWS, COLUMNS = 3, 4
-WALL = 1  # it stands east of this column
-MOVES = {"go north": (-1, 0), "go south": (1, 0), "go east": (0, 1), "go west": (0, -1)}
-ALWAYS = ("look",)
-GOAL = "fetch the key, unlock the door and reach the treasure."
+ROOMS = ("attic", "bathroom", "cellar", "den", "entrance", "foyer", "gallery", "hall", "kitchen")
+SIDE = 3
+DIRECTIONS = {"north": -SIDE, "east": 1, "south": SIDE, "west": -1}
+KEY_LIES, KEY_HELD, DOOR_OPEN = range(3)
+PHASES = ("key lies", "key held", "door open")
 NOTHING_HAPPENS = "Nothing happens."
-TEXTS = (
-    *("You are in row , column .", "There is a key.", "The treasure is here!"),
-    *("A door leads east.", "A door leads west.", "It is locked.", "You take the key."),
-    *("You unlock the door.", NOTHING_HAPPENS, GOAL, "take key unlock door", *MOVES, *ALWAYS),
-)
-UNSEEN_SHARE = 5  # one layout in five is unseen
-
-Cell = tuple[int, int]
+GOAL = "find the key and reach the {room}."
+Place = tuple[int, int]  # (room, phase): the whole state
 
 
-class Layout(NamedTuple):
-    """What does not change: (row, column) of start, key and treasure, and the door's row."""
+@dataclass(frozen=True, slots=True)
+class House:
+    """`passages` and `door` are pairs of rooms, the lower number first; the door is a passage too."""
 
-    start: Cell
-    key: Cell
-    treasure: Cell
-    door_row: int
-
-
-class State(NamedTuple):
-    cell: Cell
-    has_key: bool
-    unlocked: bool
+    passages: tuple[tuple[int, int], ...]
+    door: tuple[int, int]
+    start: int
+    key: int
+    target: int
 
 
 class KeyDoor:
-    """One task. Reaching the treasure pays `success_reward`; the `max_steps`-th step truncates."""
+    """One house that is being played.
 
-    goal = GOAL
+    Entering the goal's room pays `success_reward` and terminates; the `max_steps`-th step without
+    it truncates. A command that is not admissible answers "Nothing happens." and costs a step.
+    """
 
-    def __init__(self, layout: Layout, task_id: str, *, max_steps: int, success_reward: float) -> None:
-        self.layout, self.task_id = layout, task_id
+    def __init__(self, house: House, task_id: str, *, max_steps: int, success_reward: float) -> None:
+        self.task_id, self.house = task_id, house
+        self.goal = GOAL.format(room=ROOMS[house.target])
         self.max_steps, self.success_reward = max_steps, success_reward
-        self._state, self._num_steps = State(layout.start, False, False), 0
+        self.restore((house.start, KEY_LIES, 0))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict]:
-        """Start over; there is no chance in this world."""
-        self.restore((State(self.layout.start, False, False), 0))
-        return self._text(), {"won": False}
+        """Start over; there is no chance in this world, so `seed` and `options` change nothing."""
+        self.restore((self.house.start, KEY_LIES, 0))
+        return describe(self.house, self._place), {"won": False}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        """Returns (observation, reward, terminated, truncated, info). ValueError after the end."""
+        """Returns (observation, reward, terminated, truncated, info); info has "won" and "valid".
+
+        Raises ValueError after the end of the trajectory."""
         if self._won() or self._num_steps >= self.max_steps:
             raise ValueError(f"step: the trajectory of {self.task_id!r} has ended; reset or restore first")
         self._num_steps += 1
-        after = self._outcomes().get(action)
-        text = NOTHING_HAPPENS
-        if after is not None:
-            text = {"take key": "You take the key. ", "unlock door": "You unlock the door. "}.get(action, "")
-            self._state = after
-            text += self._text()
+        place = moves(self.house, self._place).get(action.strip())
+        observation = NOTHING_HAPPENS
+        if place is not None:
+            self._place = place
+            observation = describe(self.house, place)
         won = self._won()
         truncated = not won and self._num_steps >= self.max_steps
-        info = {"won": won, "valid": after is not None}
-        return text, self.success_reward if won else 0.0, won, truncated, info
+        reward = self.success_reward if won else 0.0
+        return observation, reward, won, truncated, {"won": won, "valid": place is not None}
 
     def state_key(self) -> str:
-        """The cell, what is held and the door, in plain text."""
-        (row, column), has_key, unlocked = self._state
-        return f"{row},{column},{int(has_key)},{int(unlocked)}"
+        """The room and where the key is; the number of steps taken is not part of the state."""
+        room, phase = self._place
+        return f"{ROOMS[room]}, {PHASES[phase]}"
 
     def admissible(self) -> tuple[str, ...]:
-        """The commands that are possible here, sorted."""
-        return tuple(sorted(self._outcomes()))
+        return tuple(sorted(moves(self.house, self._place)))
 
-    def snapshot(self) -> tuple[State, int]:
-        """The state and the number of steps taken."""
-        return self._state, self._num_steps
+    def snapshot(self) -> tuple[int, int, int]:
+        """(room, phase, number of steps taken)."""
+        return (*self._place, self._num_steps)
 
-    def restore(self, snapshot: tuple[State, int]) -> None:
+    def restore(self, snapshot: tuple[int, int, int]) -> None:
         """Go back to a snapshot of this task."""
-        self._state, self._num_steps = snapshot
+        room, phase, self._num_steps = snapshot
+        self._place: Place = room, phase
 
     def expert(self) -> str | None:
-        """The first command of a shortest plan; None at the treasure."""
-        queue, seen = deque([(self._state, None)]), {self._state}
-        while queue:
-            state, first = queue.popleft()
-            if state.cell == self.layout.treasure:
-                return first
-            for command, after in self._outcomes(state).items():
-                if after not in seen:
-                    seen.add(after)
-                    queue.append((after, first or command))
-        return None
+        """The first command of a shortest plan; None when the goal is reached."""
+        plan = shortest_plan(self.house, self._place)
+        return plan[0] if plan else None
 
     def render(self) -> str:
-        """The grid: A agent, k key, T treasure, D door (d unlocked), | wall."""
-        lines = []
-        for row in range(ROWS):
-            line = ""
-            for column in range(COLUMNS):
-                line += self._sign((row, column))
-                if column == WALL:
-                    door = "d" if self._state.unlocked else "D"
-                    line += door if row == self.layout.door_row else "|"
-            lines.append(line)
-        return "\n".join([*lines, f"holds: {'key' if self._state.has_key else 'nothing'}"])
+        """The goal, where the key is, and every room with its open exits; ">" marks the agent's."""
+        here, phase = self._place
+        lines = [f"goal: {self.goal}", f"state: {PHASES[phase]}"]
+        for room, name in enumerate(ROOMS):
+            notes = ["the key"] if room == self.house.key and phase == KEY_LIES else []
+            notes += ["the door"] if room in self.house.door else []
+            notes += ["the goal"] if room == self.house.target else []
+            exits = ", ".join(_exits(self.house, (room, phase)))
+            mark = ">" if room == here else " "
+            lines.append(f"{mark} {name}: {exits or 'no exit'}" + (f" ({', '.join(notes)})" if notes else ""))
+        return "\n".join(lines)
 
-    def _sign(self, cell: Cell) -> str:
-        if cell == self._state.cell:
-            return "A"
-        if cell == self.layout.treasure:
-            return "T"
-        return "k" if cell == self.layout.key and not self._state.has_key else "."
+    def distance(self) -> int:
+        """The fewest steps from here to the goal."""
+        return len(shortest_plan(self.house, self._place))
 
     def _won(self) -> bool:
-        return self._state.cell == self.layout.treasure
+        return self._place[0] == self.house.target
 
-    def _outcomes(self, state: State | None = None) -> dict[str, State]:
-        """The state after each admissible command."""
-        state = state or self._state
-        (row, column), has_key, unlocked = state
-        outcomes = dict.fromkeys(ALWAYS, state)
-        if state.cell == self.layout.key and not has_key:
-            outcomes["take key"] = state._replace(has_key=True)
-        at_door = row == self.layout.door_row and column in (WALL, WALL + 1)
-        if at_door and has_key and not unlocked:
-            outcomes["unlock door"] = state._replace(unlocked=True)
-        for command, (down, right) in MOVES.items():
-            there = (row + down, column + right)
-            crosses = {column, there[1]} == {WALL, WALL + 1}
-            inside = there[0] in range(ROWS) and there[1] in range(COLUMNS)
-            if inside and (not crosses or (at_door and unlocked)):
-                outcomes[command] = state._replace(cell=there)
-        return outcomes
 
-    def _text(self) -> str:
-        (row, column), has_key, unlocked = self._state
-        text = f"You are in row {row + 1}, column {column + 1}."
-        if self._won():
-            return f"{text} The treasure is here!"
-        if (row, column) == self.layout.key and not has_key:
-            text += " There is a key."
-        if row == self.layout.door_row and column in (WALL, WALL + 1):
-            text += f" A door leads {'east' if column == WALL else 'west'}."
-            text += "" if unlocked else " It is locked."
-        return text
+class KeyDoorWorld(SeededWorld):
+    """Tasks are named keydoor/<split>/<seed>."""
+
+    name = "keydoor"
+
+    def make(self, task_id: str) -> Env:
+        """The house of a task id. Raises ValueError for an id that is not of this world."""
+        house = _house(*self.parts(task_id))
+        config = self.config
+        return KeyDoor(house, task_id, max_steps=config.max_steps, success_reward=config.success_reward)
+
+    def words(self) -> set[str]:
+        text = "you are in the . exits : none , a key lies here locked door leads take unlock go"
+        text = f"{text} {NOTHING_HAPPENS} {GOAL.format(room='')}".lower().replace(".", " . ")
+        return {*text.split(), *ROOMS, *DIRECTIONS}
 
 
 def make_world(config: WorldConfig) -> KeyDoorWorld:
-    """The world of key-and-door tasks; of the dials only `max_steps` and `success_reward` apply."""
+    """The keydoor world; of the dials it knows max_steps and success_reward."""
     return KeyDoorWorld(config)
 
 
-def layouts(split: str) -> list[Layout]:
-    """Every layout of a split, in a fixed order; a hash of the layout says which split it belongs to."""
-    near = [(row, column) for row in range(ROWS) for column in range(WALL + 1)]
-    far = [(row, column) for row in range(ROWS) for column in range(WALL + 1, COLUMNS)]
-    every = (
-        Layout(start, key, treasure, door_row)
-        for start in near
-        for key in near
-        for treasure in far
-        for door_row in range(ROWS)
-    )
-    return [layout for layout in every if (_digest(layout) % UNSEEN_SHARE == 0) == (split == "unseen")]
+def generate(rng: random.Random) -> House:
+    """A tree of passages that grew at random, and what lies where. No shortest plan exceeds 17 steps."""
+    rooms, passages = [rng.randrange(SIDE**2)], []
+    while len(rooms) < SIDE**2:
+        room = rng.choice(rooms)
+        other = rng.choice(list(_neighbours(room).values()))
+        if other not in rooms:
+            rooms.append(other)
+            passages.append((min(room, other), max(room, other)))
+    door = rng.choice(sorted(passages))
+    side = _reachable(rng.choice(door), [passage for passage in passages if passage != door])
+    beyond = sorted(set(range(SIDE**2)) - set(side))
+    return House(tuple(sorted(passages)), door, rng.choice(side), rng.choice(side), rng.choice(beyond))
 
 
-def _digest(layout: Layout) -> int:
-    return int.from_bytes(blake2b(repr(tuple(layout)).encode(), digest_size=8).digest(), "big")
+def moves(house: House, place: Place) -> dict[str, Place]:
+    """{command: the state it leads to} of every admissible command."""
+    room, phase = place
+    found = {f"go {direction}": (other, phase) for direction, other in _exits(house, place).items()}
+    if phase == KEY_LIES and room == house.key:
+        found["take key"] = (room, KEY_HELD)
+    if phase == KEY_HELD and room in house.door:
+        found["unlock door"] = (room, DOOR_OPEN)
+    return found
 
 
-class KeyDoorWorld:
-    """Tasks are named keydoor/<split>/<number of the layout>."""
+def describe(house: House, place: Place) -> str:
+    """What is seen: the room, its exits, a key that lies here, a locked door."""
+    room, phase = place
+    exits = ", ".join(_exits(house, place)) or "none"
+    text = f"You are in the {ROOMS[room]}. Exits: {exits}."
+    if phase == KEY_LIES and room == house.key:
+        text += " A key lies here."
+    if phase != DOOR_OPEN and room in house.door:
+        (direction,) = (name for name, other in _neighbours(room).items() if {room, other} == {*house.door})
+        text += f" A locked door leads {direction}."
+    return text
 
-    def __init__(self, config: WorldConfig) -> None:
-        self.config = config
-        self.skipped: dict[str, int] = {}
-        self._layouts = {split: layouts(split) for split in SPLITS}
 
-    def tasks(self, split: str, num: int, rng: np.random.Generator) -> list[str]:
-        """`num` ids, none twice. Raises ValueError where the split has fewer layouts."""
-        if split not in SPLITS:
-            raise ValueError(f"split: {split!r}; expected one of {', '.join(SPLITS)}")
-        there = len(self._layouts[split])
-        if num > there:
-            raise ValueError(f"tasks: {num} of split {split!r}; the key-door world has {there}")
-        return [f"keydoor/{split}/{number}" for number in rng.choice(there, num, replace=False)]
+def shortest_plan(house: House, place: Place) -> list[str]:
+    """The fewest commands that reach the goal, by breadth-first search; empty when it is reached."""
+    plans: dict[Place, list[str]] = {place: []}
+    queue = deque([place])
+    while queue[0][0] != house.target:
+        here = queue.popleft()
+        for command, after in sorted(moves(house, here).items()):
+            if after not in plans:
+                plans[after] = [*plans[here], command]
+                queue.append(after)
+    return plans[queue[0]]
 
-    def make(self, task_id: str) -> KeyDoor:
-        """The environment of a task id. Raises ValueError for an id that is not of this world."""
-        world, _, rest = task_id.partition("/")
-        split, _, number = rest.partition("/")
-        known = self._layouts.get(split, []) if world == "keydoor" else []
-        if not (
-            number.isascii() and number.isdigit() and str(int(number)) == number and int(number) < len(known)
-        ):
-            raise ValueError(f"task_id: {task_id!r}; expected keydoor/<train|unseen>/<number of a layout>")
-        config, layout = self.config, known[int(number)]
-        return KeyDoor(layout, task_id, max_steps=config.max_steps, success_reward=config.success_reward)
 
-    def task_type(self, task_id: str) -> str:
-        return "keydoor"
+def _exits(house: House, place: Place) -> dict[str, int]:
+    room, phase = place
+    return {
+        direction: other
+        for direction, other in _neighbours(room).items()
+        if (passage := (min(room, other), max(room, other))) in house.passages
+        and (phase == DOOR_OPEN or passage != house.door)
+    }
 
-    def words(self) -> set[str]:
-        """Every word of this world's texts."""
-        numbers = map(str, range(1, max(ROWS, COLUMNS) + 1))
-        return {word for text in (*TEXTS, *numbers) for word in text.lower().split()}
+
+def _neighbours(room: int) -> dict[str, int]:
+    """{direction: room} within the grid."""
+    row, column = divmod(room, SIDE)
+    inside = {"north": row > 0, "east": column < SIDE - 1, "south": row < SIDE - 1, "west": column > 0}
+    return {direction: room + DIRECTIONS[direction] for direction in DIRECTIONS if inside[direction]}
+
+
+def _reachable(room: int, passages: list[tuple[int, int]]) -> list[int]:
+    """The rooms on this side of a cut tree, sorted."""
+    found, waiting = {room}, [room]
+    while waiting:
+        here = waiting.pop()
+        new = {b if a == here else a for a, b in passages if here in (a, b)} - found
+        found |= new
+        waiting.extend(new)
+    return sorted(found)
+
+
+@lru_cache(maxsize=512)
+def _house(split: str, seed: int) -> House:
+    return first_of_split(generate, split, seed)
