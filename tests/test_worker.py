@@ -38,6 +38,8 @@ FAULTS = {
     "return 'text', 0.0, False, False, {{'won': 'no', 'valid': True}}": "answered",
     "return 7, 0.0, False, False, {{'won': False, 'valid': True}}": "answered",
     "return 'text', float('nan'), False, False, {{'won': False, 'valid': True}}": "answered",
+    "return 'text', 10**400, False, False, {{'won': False, 'valid': True}}": "answered",
+    "return chr(0xD800), 0.0, False, False, {{'won': False, 'valid': True}}": "answered",
 }
 
 

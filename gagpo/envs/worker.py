@@ -11,6 +11,7 @@ import json
 import math
 import multiprocessing
 import pickle
+import sys
 import weakref
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -144,7 +145,11 @@ class WorkerEnv:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    """Text that can be written to a file: without lone surrogates, which JSON lets through."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def _is_texts(value: Any) -> bool:
@@ -156,14 +161,15 @@ def _is_none(value: Any) -> bool:
 
 
 def _is_start(value: Any) -> bool:
-    return isinstance(value, list) and [type(part) for part in value] == [str, bool]
+    return isinstance(value, list) and [type(part) for part in value] == [str, bool] and _is_text(value[0])
 
 
 def _is_step(value: Any) -> bool:
     return (
         isinstance(value, list)
         and [type(part) for part in value] in ([str, kind, bool, bool, bool, bool] for kind in (int, float))
-        and abs(value[1]) < math.inf
+        and _is_text(value[0])
+        and abs(value[1]) <= sys.float_info.max  # an integer may be larger than any float
     )
 
 
