@@ -52,6 +52,9 @@ class WorldConfig(_Checked):
     task_types: tuple[str, ...] = _at((), "task types to play; empty means all of them")
     max_steps: int = _at(30, "steps after which a trajectory is truncated", low=1)
     success_reward: float = _at(10.0, "reward for reaching the goal", low=0)
+    env_time_limit_s: float = _at(
+        0.0, "seconds a call may take, each environment in a process of its own; 0 plays in this one", low=0
+    )
     num_receptacles: int = _at(8, "receptacles of a generated house", low=4, high=40)
     num_objects: int = _at(6, "objects of a generated house", low=2, high=60)
 

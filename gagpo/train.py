@@ -22,6 +22,7 @@ from gagpo.checkpoint import load_checkpoint, save_checkpoint
 from gagpo.config import Config
 from gagpo.credit import assign_credit
 from gagpo.envs.base import World, make_world
+from gagpo.envs.worker import WorkerWorld
 from gagpo.loss import kl_k1
 from gagpo.policy import Policy
 from gagpo.rollout import collect
@@ -47,7 +48,10 @@ class Trainer:
         if config.run.num_threads:
             torch.set_num_threads(config.run.num_threads)
         self.run, self.config, self.should_stop = run, config, should_stop
-        self.world: World = make_world(config.world)
+        limit = config.world.env_time_limit_s
+        self.world: World = (
+            WorkerWorld(config.world, time_limit_s=limit) if limit else make_world(config.world)
+        )
         self.policy = Policy.build(config, self.world)
         self.updater = Updater(self.policy, config)
         self.reference: Policy | None = None

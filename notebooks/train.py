@@ -58,6 +58,7 @@ unseen_games = None
 task_types = []
 max_steps = 20
 success_reward = 10.0
+env_time_limit_s = 0.0
 num_receptacles = 4
 num_objects = 3
 

@@ -110,6 +110,30 @@ class Obliging(Corridor):
         return super().step(action if action in self.admissible() else "go left")
 
 
+class LateNonsense(Corridor):
+    """Nonsense moves the agent once it has moved itself."""
+
+    def step(self, action):
+        return super().step("go right" if action == "look, twice" and self.place == 3 else action)
+
+
+class PaidNonsense(Corridor):
+    def step(self, action):
+        text, reward, *rest = super().step(action)
+        return text, 5.0 if action == "look, twice" else reward, *rest
+
+
+class Endlessly(Corridor):
+    def step(self, action):
+        text, _, *rest = super().step(action)
+        return text, float("inf"), *rest
+
+
+class Unseen(Corridor):
+    def render(self):
+        return 7
+
+
 class Dreaming(Corridor):
     def expert(self):
         return "fly"
@@ -141,7 +165,11 @@ class Speechless(Corridor):
         (Unrestored, "restore: .*another state came back"),
         (HalfRestored, "restore: .*truncated is"),
         (Blurred, "keys: .*one key, but 'go"),
-        (Obliging, "nonsense|seed"),
+        (Obliging, "nonsense: "),
+        (LateNonsense, "nonsense: .*'look, twice' gave"),
+        (PaidNonsense, "nonsense: .*reward=5.0"),
+        (Endlessly, "types: .*reward is inf"),
+        (Unseen, r"types: .*render\(\) is 7"),
         (Dreaming, "expert: .*'fly' is not admissible"),
         (Immortal, "end: .*after the end was taken"),
         (Speechless, "admissible: .*no command before the end"),

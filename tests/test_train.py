@@ -277,3 +277,13 @@ def test_a_run_whose_environments_all_fail_says_so(tmp_path: Path, monkeypatch: 
         assert train_run(run) == 1
     status = run.read_status()
     assert status.state == "failed" and "every task failed; the first, 'corridor-train-" in status.message
+
+
+def test_environments_in_processes_of_their_own_change_no_number(tmp_path: Path) -> None:
+    few = {"num_tasks": 1, "num_siblings": 2, "warm_episodes": 2, "warm_updates": 2, "iterations": 1}
+    few |= {"final_eval_tasks": 1, "eval_every": 0, "max_steps": 4}
+    runs = [request(tmp_path / str(limit), **few, env_time_limit_s=limit) for limit in (0.0, 60.0)]
+    assert [train_run(run) for run in runs] == [0, 0]
+    assert records(runs[0]) == records(runs[1])
+    steps = [read_trajectories(read_steps(run.steps_path(1))) for run in runs]
+    assert steps[0] == steps[1] and len(steps[0]) == 2

@@ -5,6 +5,7 @@ Credit by shared states stands on it: two states of one key must have one future
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 from collections.abc import Callable, Sequence
@@ -88,7 +89,7 @@ def check_env(make: Callable[[], Env], *, num_steps: int = 40, seed: int = 0) ->
         "threads": lambda: _check_threads(make, story, seed),
         "restore": lambda: _check_restore(make, num_steps, seed),
         "keys": lambda: _check_keys(make, num_steps, seed),
-        "nonsense": lambda: _check_nonsense(make, seed),
+        "nonsense": lambda: _check_nonsense(make, num_steps, seed),
         "expert": lambda: _check_expert(make, num_steps, seed),
         "end": lambda: _check_end(make, seed),
     }
@@ -163,8 +164,11 @@ def _check_types(env: Env, story: Sequence[Shown]) -> None:
         if not all(isinstance(c, str) and c for c in commands) or list(commands) != sorted(set(commands)):
             wanted = "expected texts, sorted, none twice"
             raise _failure("types", env, f"step {number}: admissible is {commands!r}; {wanted}")
-    if not (isinstance(env.goal, str) and env.goal):
-        raise _failure("types", env, f"goal is {env.goal!r}; expected a text")
+        if not math.isfinite(shown.reward):
+            raise _failure("types", env, f"step {number}: reward is {shown.reward}; expected a finite number")
+    for name, value in (("goal", env.goal), ("render()", env.render())):
+        if not (isinstance(value, str) and value):
+            raise _failure("types", env, f"{name} is {value!r}; expected a text")
 
 
 def _check_isolation(make: Callable[[], Env], story: Sequence[Shown], seed: int) -> None:
@@ -256,16 +260,22 @@ def _outcome(env: Env, outcome: tuple) -> tuple:
     return probability, reward, terminated, env.state_key()
 
 
-def _check_nonsense(make: Callable[[], Env], seed: int) -> None:
-    for command in NONSENSE:
-        env = make()
-        before = _start(env, seed)
-        if command in before.admissible:
-            continue
-        after = _step(env, command)
-        if after.valid or (after.state_key, after.won) != (before.state_key, before.won):
-            seen = f"valid is {after.valid}, the state {after.state_key!r} after {before.state_key!r}"
-            raise _failure("nonsense", env, f"{command!r}: {seen}; expected no change")
+def _check_nonsense(make: Callable[[], Env], num_steps: int, seed: int) -> None:
+    """Wherever it is said, nonsense is not valid, changes nothing and pays nothing."""
+    env, rng = make(), np.random.default_rng((seed, 4))
+    shown = _start(env, seed)
+    for number in range(num_steps):
+        if shown.ended:
+            shown = _start(env, seed)
+        snapshot = env.snapshot()
+        for command in set(NONSENSE) - set(shown.admissible):
+            after = _step(env, command)
+            same = after._replace(valid=True)[5:] == shown._replace(valid=True)[5:]
+            if after.valid or after.reward > 0 or not same:
+                seen = f"step {number}: {command!r} gave {after!r} after {shown!r}"
+                raise _failure("nonsense", env, f"{seen}; expected no change")
+            env.restore(snapshot)
+        shown = _step(env, _random(env, rng))
 
 
 def _check_expert(make: Callable[[], Env], num_steps: int, seed: int) -> None:
