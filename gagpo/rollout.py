@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from gagpo.config import RolloutConfig
 from gagpo.envs.base import Env, World
 from gagpo.prompts import PROMPTS
@@ -55,6 +57,7 @@ class _Episode:
 
     task_id: str
     sibling: int
+    seed: int
     env: Env
     goal: str
     observation: str
@@ -80,8 +83,9 @@ def collect(
 ) -> list[Trajectory]:
     """Play `num_siblings` trajectories of each task; siblings lie side by side in the result.
 
-    `seed` is a sequence of integers, as numpy's SeedSequence takes. A task that is drawn twice
-    makes two groups only under different ids, so `tasks` must not repeat.
+    `seed` is a sequence of integers, as numpy's SeedSequence takes; each sibling's environment is
+    reset with another number that follows from it. A task that is drawn twice makes two groups
+    only under different ids, so `tasks` must not repeat.
 
     With `failures`, a task of which any environment raises is left out with all its siblings, and
     its first error is noted there under its id; without, the error is raised.
@@ -93,7 +97,7 @@ def collect(
     for task in tasks:
         for sibling in range(num_siblings):
             with _bounded(failures, task):
-                episodes.append(_start(world, task, sibling))
+                episodes.append(_start(world, task, sibling, seed))
     num_turns = 0
     while live := [e for e in episodes if e.outcome is None and e.task_id not in failed]:
         for episode in live:
@@ -123,10 +127,12 @@ def _bounded(failures: dict[str, Exception] | None, task_id: str) -> Iterator[No
         failures.setdefault(task_id, error)
 
 
-def _start(world: World, task_id: str, sibling: int) -> _Episode:
+def _start(world: World, task_id: str, sibling: int, seed: Sequence[int]) -> _Episode:
     env = world.make(task_id)
-    observation, info = env.reset(seed=sibling)
-    return _Episode(task_id, sibling, env, _text(env.goal), _text(observation), bool(info["won"]))
+    # One number longer than what the actor draws from, so that the two never meet.
+    own = int(np.random.SeedSequence((*seed, sibling, 0)).generate_state(1)[0])
+    observation, info = env.reset(seed=own)
+    return _Episode(task_id, sibling, own, env, _text(env.goal), _text(observation), bool(info["won"]))
 
 
 def _commands(env: Env) -> tuple[str, ...]:
@@ -195,7 +201,7 @@ def _finish(episode: _Episode, policy_version: int) -> Trajectory:
     return Trajectory(
         task_id=episode.task_id,
         sibling=episode.sibling,
-        seed=episode.sibling,
+        seed=episode.seed,
         steps=tuple(episode.steps),
         outcome=episode.outcome,
         success=episode.won,

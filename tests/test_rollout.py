@@ -116,6 +116,29 @@ def test_where_all_fail_nothing_is_left() -> None:
     assert list(failures) == ["c-3"]
 
 
+def test_chance_in_a_world_follows_from_the_seed_and_differs_between_siblings() -> None:
+    class Seeded(Corridor):
+        def reset(self, *, seed=None, options=None):
+            resets.append(seed)
+            return super().reset()
+
+    class World(CorridorWorld):
+        def make(self, task_id):
+            return Seeded(task_id)
+
+    def seeds(*seed: int) -> list[int]:
+        how = {"num_siblings": 3, "temperature": 1.0, "seed": seed}
+        config = RolloutConfig(max_prompt_tokens=2000)
+        trajectories = collect(World(), Scripted(["wait"]), ["c-1", "c-0"], config, **how)
+        assert [t.seed for t in trajectories] == resets
+        return [resets.pop(0) for _ in trajectories]
+
+    resets: list[int] = []
+    first = seeds(7, 8)
+    assert first == seeds(7, 8) and first[:3] == first[3:], "a task's siblings, not its place, decide"
+    assert len({*first, *seeds(7, 9)}) == 6
+
+
 def test_steps_hold_what_was_shown_before_the_action() -> None:
     (trajectory,) = play(Scripted(["go right"]), ["c-1"])
     first, second = trajectory.steps
