@@ -549,3 +549,18 @@ def test_goal_order_and_nesting_do_not_matter():
         (exists (?thing - object) (and (and (inReceptacle ?thing ?p) (isHot ?thing))
         (objectType ?thing AppleType) (heatable ?thing))))))"""
     assert kitchen(shuffled).goal == kitchen().goal
+
+
+def test_on_and_sliced_are_said_only_of_what_can_be():
+    """ALFWorld's texts ask for the ability too, and a game file can state one without the other."""
+
+    def look(facts: str) -> str:
+        text = KITCHEN.replace("(isCool Apple_bar_2)", facts).replace("{goal}", HOT_APPLE)
+        env = game(read_problem(text, "x."))
+        return play(env, "go to shelf 1", "take knife 1 from shelf 1", "examine knife 1")[-1]
+
+    plain = "There's nothing special about knife 1."
+    assert look("(isToggled Knife_bar_1)") == look("(isSliced Knife_bar_1)") == plain
+    assert look("(isToggled Knife_bar_1) (toggleable Knife_bar_1)") == "This knife 1 is on."
+    assert look("(isSliced Knife_bar_1) (sliceable Knife_bar_1)") == "This is a sliced knife 1."
+    assert look("(isSliced Knife_bar_1) (isHot Knife_bar_1)") == "This is a hot sliced knife 1."

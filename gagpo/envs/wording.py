@@ -26,7 +26,7 @@ Available commands:
   cool (object) with (receptacle):  cool an object using a receptacle
   slice (object) with (object):     slice an object using a sharp object
 """
-# What a held object looks like: the first line whose conditions all hold.
+# What a held object looks like: the first line whose conditions and abilities it all has.
 LOOKS = (
     (("clean", "hot", "sliced"), "This is a hot and clean sliced {}."),
     (("clean", "cool", "sliced"), "This is a cool and clean sliced {}."),
@@ -38,8 +38,8 @@ LOOKS = (
     (("hot",), "This is a hot {}."),
     (("clean",), "This is a clean {}."),
     (("cool",), "This is a cold {}."),
-    (("toggled",), "This {} is on."),
-    (("sliced",), "This is a sliced {}."),
+    (("toggleable", "toggled"), "This {} is on."),
+    (("sliceable", "sliced"), "This is a sliced {}."),
     ((), "There's nothing special about {}."),
 )
 ANSWERS = {
@@ -146,6 +146,6 @@ def examine_object(rules: Rules, state: State, o: int) -> str:
         inner = [f"a {rules.object_names[i]}" for i in rules.contents[o]]
         return CONTAINER.format(o=name, seen=enumerate_words(inner))
     for conditions, text in LOOKS:
-        if all(o in getattr(state, condition) for condition in conditions):
+        if all(o in (rules.able.get(name) or getattr(state, name, ())) for name in conditions):
             return text.format(name)
     raise AssertionError("the last look has no condition")
