@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import Counter
+from importlib import reload
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -104,8 +106,14 @@ def pddl2sas(domain: str, problem: str, verbose: bool = False, optimize: bool = 
     return task, f"{domain}\0{problem}"
 
 
-def install() -> None:
-    """Put the stand-in where TextWorld imports its planner from, unless the planner is there."""
+def install() -> bool:
+    """Put the stand-in where TextWorld imports its planner from, unless that is installed.
+
+    Returns whether the stand-in is used."""
+    if "fast_downward" in sys.modules:
+        return sys.modules["fast_downward"].Atom is Atom
+    if find_spec("fast_downward") is not None:
+        return False
     module: Any = ModuleType("fast_downward")
     module.Atom, module.Operator, module.pddl2sas, module.load_lib = Atom, Operator, pddl2sas, Library
     module.translate = SimpleNamespace(
@@ -113,16 +121,19 @@ def install() -> None:
             conditions=SimpleNamespace(Atom=PlainAtom), f_expression=SimpleNamespace(Assign=Assign)
         )
     )
-    sys.modules.setdefault("fast_downward", module)
+    sys.modules["fast_downward"] = module
+    if "textworld.envs.pddl.pddl" in sys.modules:  # it has looked for the library and not found it
+        reload(sys.modules["textworld.envs.pddl.pddl"])
+    return True
 
 
-def load(path: Path) -> Any:
+def load(game: Path | dict[str, Any]) -> Any:
     """A game in TextWorld, with ALFWorld's names: kinds are numbered down, the first id highest."""
     import textworld
     from textworld.envs.pddl.pddl import PddlEnv
 
     env = PddlEnv(textworld.EnvInfos(admissible_commands=True, won=True, feedback=True))
-    env.load(str(path))
+    env.load(game if isinstance(game, dict) else str(game))
     ids = sorted(env._entity_infos)
     kinds = {id: id.split("_bar_")[0] + ("basin" if "basin" in id else "") for id in ids if "_bar_" in id}
     left = Counter(kinds.values())
