@@ -217,11 +217,10 @@ def main() -> None:
 def page(report: list[tuple[str, Tally, float]], standin: bool) -> str:
     """The report as a page of documentation."""
     planner = (
-        "TextWorld's planning library was not installed; its place was taken by a general reading of PDDL\n"
+        "TextWorld's planning library was not installed. Its place was taken by a general reading of PDDL\n"
         "(`tests/pddl_reference.py`), which gets the rules from the domain text in each game file. The\n"
         "first row shows that TextWorld with this stand-in repeats the traces that were recorded from\n"
-        "TextWorld with its own library. Texts, names and the order of commands are\n"
-        "TextWorld's own in every row."
+        "TextWorld with its own library. Texts, names and the order of commands are TextWorld's own."
         if standin
         else "TextWorld ran with its own planning library."
     )

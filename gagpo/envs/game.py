@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gagpo.envs import planner, wording
+from gagpo.envs import planner, shortest, wording
 from gagpo.envs.picture import picture
 from gagpo.envs.rules import Action, Rules, State
 
@@ -68,6 +68,14 @@ class Game:
         self._actions: dict[str, Action] = {}
         self._state: State | None = None
         self._enter(state)
+
+    def distance(self) -> int | None:
+        """How many commands the goal is away at the least; None when it cannot be reached."""
+        return shortest.distance(self._rules, self._state)
+
+    def shortest_plan(self) -> list[str] | None:
+        """A plan with the fewest commands; slower than `plan`, which is nearly always as short."""
+        return shortest.shortest_plan(self._rules, self._state)
 
     def expert(self) -> str | None:
         """The first command of a short plan; None when the goal holds or cannot be reached."""

@@ -1,8 +1,8 @@
 """Plans for households: the shortest of the plain ways to do an errand.
 
-A way is a list of stops (what to do at which receptacle); `_route` turns it into commands. The
-shortest route of all ways that could be best is the plan. Only one thing can be missed: where
-an object lies in two receptacles at once, putting down something useful may be shorter still.
+A way is a list of stops (what to do at which receptacle); `route` turns it into commands. The
+shortest route of all ways that could be best is the plan. What it misses is rare: it uses what is
+held wherever it can, though something nearer may be better. `gagpo.envs.shortest` is exact.
 """
 
 from __future__ import annotations
@@ -32,14 +32,12 @@ def plan(rules: Rules, state: State) -> list[str] | None:
     """Commands that reach the goal from `state`: [] when it holds, None when no way is known."""
     if rules.won(state):
         return []
-    routes = (_route(rules, state, way) for way in islice(_ways(rules, state), MAX_WAYS))
+    routes = (route(rules, state, way) for way in islice(_ways(rules, state), MAX_WAYS))
     return min(routes, key=len, default=None)
 
 
 def _ways(rules: Rules, state: State) -> Iterator[Way]:
     """The errands from here. Where none starts with what is held, it is put down first."""
-    goal = rules.problem.goal
-    errands = _light_ways if goal.lamp_type is not None else _place_ways
     ways = list(islice(errands(rules, state), MAX_WAYS))
     yield from ways
     if ways or state.held is None:
@@ -48,6 +46,12 @@ def _ways(rules: Rules, state: State) -> Iterator[Way]:
         pair = (drop.object, drop.receptacle)
         emptied = state._replace(held=None, inside=state.inside | {pair})
         yield from ((drop, *way) for way in errands(rules, emptied))
+
+
+def errands(rules: Rules, state: State) -> Iterator[Way]:
+    """The ways to reach the goal that begin with what is held, or with nothing in hand."""
+    light = rules.problem.goal.lamp_type is not None
+    return _light_ways(rules, state) if light else _place_ways(rules, state)
 
 
 def _drops(rules: Rules, state: State) -> list[Stop]:
@@ -61,7 +65,7 @@ def _drops(rules: Rules, state: State) -> list[Stop]:
     return [Stop("move", state.held, r) for r in near + far[:1]]
 
 
-def _fetches(rules: Rules, state: State, o: int) -> list[Way]:
+def fetches(rules: Rules, state: State, o: int) -> list[Way]:
     """The ways to have object o in hand: none to go if it is held, else a stop where it lies."""
     if state.held is not None:
         return [()] if state.held == o else []
@@ -73,9 +77,10 @@ def _fetches(rules: Rules, state: State, o: int) -> list[Way]:
 def _light_ways(rules: Rules, state: State) -> Iterator[Way]:
     lamps = [Stop("use", o, r) for o, r in sorted(state.inside) if o in rules.goal_lamps]
     for o in sorted(rules.goal_objects):
-        for fetch in _fetches(rules, state, o):
+        for fetch in fetches(rules, state, o):
             for lamp in lamps:
-                if rules.place_of[lamp.receptacle] >= 0 and lamp.object != o:
+                taken = Stop("take", lamp.object, lamp.receptacle) in fetch
+                if rules.place_of[lamp.receptacle] >= 0 and not taken:
                     yield (*fetch, lamp)
 
 
@@ -117,14 +122,14 @@ def _deliveries(rules: Rules, state: State, o: int, r: int) -> Iterator[Way]:
             for appliance, type in enumerate(rules.receptacle_types)
             if type in types and rules.place_of[appliance] >= 0
         ]
-    for fetch in _fetches(rules, state, o):
+    for fetch in fetches(rules, state, o):
         stays = (o, r) in state.inside and r not in (stop.receptacle for stop in fetch)
         put = () if stays else (Stop("move", o, r),)
         for treatment in treatments:
             yield (*fetch, *treatment, *put)
 
 
-def _route(rules: Rules, state: State, way: Way) -> list[str]:
+def route(rules: Rules, state: State, way: Way) -> list[str]:
     """The commands for a way: go where each stop is, open what is shut and has to be open."""
     commands = []
     location, opened = state.location, set(state.opened)
