@@ -1,7 +1,7 @@
 """Where words begin and end: Unicode's word boundaries (UAX #29) as Lucene 9's StandardTokenizer reads them.
 
 Every code point has a class, written as one letter, so that a text becomes a string of classes on
-which the rules are regular expressions. The classes are those of Unicode 9 and Emoji 11, measured
+which the rules are regular expressions. The classes are those of Unicode 12, measured
 from the tokenizer itself (`tests/record_lucene.py`); no version of Python changes them.
 
 Three things that one would not expect: an emoji is a word; letters of South East Asia stay
@@ -114,8 +114,8 @@ RANGES = {
     "r": "3041-3096 309D-309F 1B001-1B11E 1B150-1B152 1F200",  # Hiragana
     # letters of South East Asia
     "s": """
-        E01-E30 E32-E33 E40-E46 E81-E82 E84 E86-E8A E8C-EA3 EA5 EA7-EB0 EB2-EB3 EBD EC0-EC4 EC6 EDC-
-        EDF 1000-102A 103F 1050-1055 105A-105D 1061 1065-1066 106E-1070 1075-1081 108E 109E-109F
+        E01-E30 E32-E33 E40-E46 E81-E82 E84 E86-E8A E8C-EA3 EA5 EA7-EB0 EB2-EB3 EBD EC0-EC4 EC6
+        EDC-EDF 1000-102A 103F 1050-1055 105A-105D 1061 1065-1066 106E-1070 1075-1081 108E 109E-109F
         1780-17B3 17D7 17DC 1950-196D 1970-1974 1980-19AB 19B0-19C9 19DA 19DE-19DF 1A20-1A54
         1AA0-1AAD A9E0-A9E4 A9E6-A9EF A9FA-A9FE AA60-AA7A AA7E-AAAF AAB1 AAB5-AAB6 AAB9-AABD AAC0
         AAC2 AADB-AADF 11700-1171A 1173A-1173B 1173F
@@ -201,27 +201,27 @@ class _Classes(dict):
 
 _CLASSES = _Classes()
 
-# What stays with the character before it; within emoji the presentation selectors do not. The bound on the
-# latter keeps a hostile text from costing quadratic time, and MAX_UNITS ends a word there anyway.
-_X = "[xvzkofyw]*"
-_NO_SELECTOR = "[xvzkyw]{0,255}"
-_LETTERS = rf"(?:[ai]+{_X}|h{_X}(?:'{_X}|\"{_X}h{_X})?)(?:[:.']{_X}[aih]{_X})*"
+# What stays with the character before it; within emoji the presentation selectors do not. What may stand before
+# that which makes a word is bounded, so that no text costs quadratic time: MAX_UNITS ends a word there anyway.
+_X = "[xvzkofywm]*"
+_NO_SELECTOR = "[xvzkywm]{0,255}"
+_HEBREW = rf"h{_X}(?:'{_X}|\"{_X}h{_X})"
+_LETTERS = rf"(?:[ai]+{_X}|h{_X})(?:[:.']{_X}[aih]{_X})*"
 _NUMBER = rf"[1n]+{_X}(?:[,.']{_X}[1n]+{_X})*"
-_BLOCK = rf"(?:(?:t{_X})+|(?:{_LETTERS}|{_NUMBER})+)"
-_WORD = rf"(?:_{_X})*{_BLOCK}(?:(?:_{_X})+{_BLOCK})*(?:_{_X})*"
-_ONE_EMOJI = rf"(?:(?:z{{0,255}}[pi]{_NO_SELECTOR})?m{_NO_SELECTOR}|z{{0,255}}[pi]{_NO_SELECTOR}f?)"
-_EMOJI = rf"z{{0,255}}[pi]{_NO_SELECTOR}fy+w|(?:{_ONE_EMOJI}z)*{_ONE_EMOJI}"
-_OTHERS = rf"[sv][svxzkofyw]*|[cr]{_X}|g{_X}g{_X}|#{_NO_SELECTOR}f?k{_NO_SELECTOR}"
-# The last group is no word. It is there so that what leads to none is passed over in one go.
-_TOKEN = re.compile(rf"{_WORD}|{_OTHERS}|{_EMOJI}|((?:_{_X})+|z+)")
+_BLOCK = rf"(?:(?:t{_X})+|(?:{_HEBREW}|{_LETTERS}|{_NUMBER})+)"
+_WORD = rf"(?:_{_X}){{0,254}}{_BLOCK}(?:(?:_{_X})+{_BLOCK})*(?:_{_X})*"
+_PICTURE = rf"z{{0,254}}[pi]{_NO_SELECTOR}f?"
+_JOINED = rf"(?:{_PICTURE}|(?<=fz)m{_NO_SELECTOR})"
+_EMOJI = rf"{_PICTURE}(?<=f)y+w|(?:m{_NO_SELECTOR}z)?(?:{_JOINED}z)*{_JOINED}|m{_NO_SELECTOR}"
+_OTHERS = rf"[sv][svxzkofywm]*|[cr]{_X}|g{_X}g{_X}|#{_NO_SELECTOR}f?k{_NO_SELECTOR}"
+_TOKEN = re.compile(rf"{_WORD}|{_OTHERS}|{_EMOJI}")
 _LONE_EMOJI = re.compile(_EMOJI)
 
 
 def words(text: str) -> list[str]:
     """The words of a text in order, as StandardTokenizer cuts them."""
     classes = text.translate(_CLASSES)
-    spans = [match.span() for match in _TOKEN.finditer(classes) if match.lastindex is None]
-    found = [text[start:end] for start, end in spans]
+    found = [text[slice(*match.span())] for match in _TOKEN.finditer(classes)]
     if "i" in classes or (found and max(map(len, found)) > MAX_UNITS // 2):
         return _words_one_by_one(text, classes)
     return found
@@ -232,13 +232,12 @@ def _words_one_by_one(text: str, classes: str) -> list[str]:
     found = []
     at = 0
     while (match := _TOKEN.search(classes, at)) is not None:
-        at = match.start()
-        end = _window_end(text, at)
-        readings = [pattern.match(classes, at, end) for pattern in (_TOKEN, _LONE_EMOJI)]
-        ends = [match.end() for match in readings if match is not None and match.lastindex is None]
-        if ends:
-            found.append(text[at : max(ends)])
-        at = max(ends, default=at + 1)
+        start = match.start()
+        window = _window_end(text, start)
+        readings = [pattern.match(classes, start, window) for pattern in (_TOKEN, _LONE_EMOJI)]
+        at = max((match.end() for match in readings if match is not None), default=start + 1)
+        if any(readings):
+            found.append(text[start:at])
     return found
 
 
