@@ -70,10 +70,8 @@ def _without_past_or_gerund(word: str) -> str:
 
 def _without_last_suffix(word: str) -> str:
     for suffix in LAST_SUFFIXES:
-        if word.endswith(suffix):
-            before = word[
-                : -len(suffix.removeprefix("s").removeprefix("t") if suffix.endswith("ion") else suffix)
-            ]
+        if word.endswith(suffix) and (suffix != "ion" or word.endswith(("sion", "tion"))):
+            before = word[: -len(suffix)]
             return before if _measure(before) > 1 else word
     return word
 

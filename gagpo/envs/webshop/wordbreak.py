@@ -201,8 +201,8 @@ class _Classes(dict):
 
 _CLASSES = _Classes()
 
-# What stays with the character before it; within emoji the presentation selectors do not. What may stand before
-# that which makes a word is bounded, so that no text costs quadratic time: MAX_UNITS ends a word there anyway.
+# What stays with the character before it; within emoji the presentation selectors do not. What may stand
+# before that which makes a word is bounded, so that no text costs quadratic time: MAX_UNITS ends it anyway.
 _X = "[xvzkofywm]*"
 _NO_SELECTOR = "[xvzkywm]{0,255}"
 _HEBREW = rf"h{_X}(?:'{_X}|\"{_X}h{_X})"
