@@ -53,7 +53,7 @@ LAYERS = {
         gagpo.envs.official gagpo.envs.tw_pddl gagpo.envs.export gagpo.envs.household gagpo.envs.alfworld
         gagpo.envs.keydoor gagpo.envs.tabular
         gagpo.envs.webshop gagpo.envs.webshop.wordbreak gagpo.envs.webshop.porter gagpo.envs.webshop.analysis
-        gagpo.envs.webshop.postings gagpo.envs.webshop.index
+        gagpo.envs.webshop.postings gagpo.envs.webshop.index_files gagpo.envs.webshop.index
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),

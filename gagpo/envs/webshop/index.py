@@ -16,11 +16,26 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
+from gagpo.envs.webshop import index_files
 from gagpo.envs.webshop.analysis import analyze
 from gagpo.envs.webshop.postings import Builder, Postings
+
+
+def build_index(documents: Iterable[tuple[str, str]], folder: Path, *, source: str = "") -> None:
+    """Write an index of (id, contents) pairs to `folder`, which appears when it is whole.
+
+    Documents may stream: memory holds their ids, their vocabulary and a few million terms. `source`
+    says where they are from, and is kept in the manifest. Raises ValueError where two documents have
+    one id, or where `folder` exists.
+    """
+    with index_files.writing(Path(folder), source) as builder:
+        for doc_id, contents in documents:
+            builder.add(doc_id, contents)
 
 
 class _Strings(Sequence[bytes]):
@@ -45,6 +60,7 @@ class Index:
         self._starts = memoryview(postings.starts)
         self._docs, self._divisors = postings.docs, postings.divisors
         self._num_counted = postings.num_counted
+        self._find = lru_cache(maxsize=1 << 14)(self._look_up)  # queries repeat a small vocabulary
 
     @classmethod
     def in_memory(cls, documents: Iterable[tuple[str, str]]) -> Index:
@@ -53,6 +69,15 @@ class Index:
         for doc_id, contents in documents:
             builder.add(doc_id, contents)
         return cls(builder.finish())
+
+    @classmethod
+    def open(cls, folder: Path) -> Index:
+        """The index that `build_index` wrote to `folder`, mapped into memory: processes share its pages.
+
+        Reads every file once to compare checksums. Raises ValueError, naming the file, where one is missing
+        or not as it was written.
+        """
+        return cls(index_files.read(Path(folder)))
 
     def __len__(self) -> int:
         """The number of documents."""
@@ -67,16 +92,15 @@ class Index:
             raise ValueError(f"k: {k}, expected at least 1")
         docs, parts = [], []
         for term, count in Counter(analyze(query)).items():
-            row = self._row(term)
-            if row is not None:
-                start, end = self._starts[row], self._starts[row + 1]
-                weight = np.float32(count) * self._idf(end - start)
+            start, end, idf = self._find(term)
+            if end > start:
+                weight = np.float32(count) * idf
                 docs.append(self._docs[start:end])
                 parts.append(weight - weight / self._divisors[start:end])
         if not docs:
             return []
         total = np.bincount(np.concatenate(docs), np.concatenate(parts), len(self))
-        found = np.flatnonzero(total)
+        found = np.flatnonzero(total > 0)
         scores = total[found].astype(np.float32)
         if len(found) > k:
             best = scores >= np.partition(scores, -k)[-k]
@@ -85,11 +109,12 @@ class Index:
         pairs = zip(found[order].tolist(), scores[order].tolist(), strict=True)
         return [(self._ids[number].decode(), score) for number, score in pairs]
 
-    def _row(self, term: str) -> int | None:
-        """The row of a term; None where no document has it."""
+    def _look_up(self, term: str) -> tuple[int, int, np.float32]:
+        """Where the pairs of a term start and end, and its rarity; (0, 0, 0) where no document has it."""
         wanted = term.encode()
         row = bisect_left(self._terms, wanted)
-        return row if row < len(self._terms) and self._terms[row] == wanted else None
-
-    def _idf(self, num_docs: int) -> np.float32:
-        return np.float32(math.log(1 + (self._num_counted - num_docs + 0.5) / (num_docs + 0.5)))
+        if row == len(self._terms) or self._terms[row] != wanted:
+            return 0, 0, np.float32(0)
+        start, end = self._starts[row], self._starts[row + 1]
+        num_docs = end - start
+        return start, end, np.float32(math.log(1 + (self._num_counted - num_docs + 0.5) / (num_docs + 0.5)))
