@@ -83,12 +83,21 @@ def _without_final_e(word: str) -> str:
     return word[:-1] if measure > 1 and word[-1] == "l" and _ends_doubled(word) else word
 
 
+class _Shapes(dict):
+    """Code point to v, c or y, for str.translate."""
+
+    def __missing__(self, code: int) -> str:
+        return "c"
+
+
+_SHAPES = _Shapes({ord("y"): "y", **{ord(vowel): "v" for vowel in "aeiou"}})
+
+
 def _shape(word: str) -> str:
     """The word as a string of c and v; y is a vowel after a consonant."""
-    shape = ""
-    for letter in word:
-        vowel = letter in "aeiou" or (letter == "y" and shape[-1:] == "c")
-        shape += "v" if vowel else "c"
+    shape = word.translate(_SHAPES)
+    while (at := shape.find("y")) >= 0:
+        shape = shape[:at] + ("v" if shape[:at].endswith("c") else "c") + shape[at + 1 :]
     return shape
 
 
