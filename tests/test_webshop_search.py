@@ -80,6 +80,13 @@ def test_words(text, wanted):
     assert words(text) == wanted
 
 
+@settings(max_examples=300)
+@given(st.text("aZ19_'.,:;- \n", max_size=30), st.sampled_from(["", "x" * 130, "_" * 300]))
+def test_words_of_ascii_are_those_of_the_general_rules(text, more):
+    blank = "\u3000"  # makes the text one that is not in ASCII
+    assert words(text + more) == words(blank + text + more)
+
+
 @pytest.mark.parametrize(
     ("word", "wanted"),
     [  # from the tables of Porter's paper, and what his program does beyond it

@@ -26,7 +26,7 @@ def analyze(text: str) -> list[str]:
     return [term for term in map(_term, words(text)) if term]
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 18)
 def _term(word: str) -> str:
     """The term of a word; "" for a stop word."""
     if len(word) > 1 and word[-2] in APOSTROPHES and word[-1] in "sS":

@@ -7,22 +7,23 @@ PorterStemFilter counts in UTF-16 units, so a letter beyond U+FFFF is two conson
 
 from __future__ import annotations
 
-# (suffix, what takes its place); of several that fit, the first decides, whether its condition holds or not.
-DOUBLE_SUFFIXES = (
-    *(("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize")),
-    *(("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous")),
-    *(("ization", "ize"), ("ation", "ate"), ("ator", "ate"), ("alism", "al"), ("iveness", "ive")),
-    *(("fulness", "ful"), ("ousness", "ous"), ("aliti", "al"), ("iviti", "ive"), ("biliti", "ble")),
-    ("logi", "log"),
-)
-SINGLE_SUFFIXES = (
-    *(("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", "")),
-    ("ness", ""),
-)
-LAST_SUFFIXES = (
+from collections.abc import Container
+
+# Suffix to what takes its place.
+DOUBLE_SUFFIXES = {
+    **{"ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble"},
+    **{"alli": "al", "entli": "ent", "eli": "e", "ousli": "ous", "ization": "ize", "ation": "ate"},
+    **{"ator": "ate", "alism": "al", "iveness": "ive", "fulness": "ful", "ousness": "ous", "aliti": "al"},
+    **{"iviti": "ive", "biliti": "ble", "logi": "log"},
+}
+SINGLE_SUFFIXES = {
+    **{"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": ""},
+}
+LAST_SUFFIXES = {
     *("ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti"),
     *("ous", "ive", "ize", "al", "er", "ic", "ou"),
-)
+}
+LONGEST = 7
 
 
 def stem(word: str) -> str:
@@ -41,12 +42,18 @@ def _stem(word: str) -> str:
     if word[-1] == "y" and "v" in _shape(word[:-1]):
         word = word[:-1] + "i"
     for suffixes in (DOUBLE_SUFFIXES, SINGLE_SUFFIXES):
-        for suffix, substitute in suffixes:
-            if word.endswith(suffix):
-                before = word[: -len(suffix)]
-                word = before + substitute if _measure(before) > 0 else word
-                break
+        suffix = _longest(word, suffixes)
+        if suffix and _measure(word[: -len(suffix)]) > 0:
+            word = word[: -len(suffix)] + suffixes[suffix]
     return _without_final_e(_without_last_suffix(word))
+
+
+def _longest(word: str, suffixes: Container[str]) -> str:
+    """The longest of the suffixes that the word ends with; "" where it has none. It alone decides."""
+    for length in range(LONGEST, 1, -1):
+        if word[-length:] in suffixes:
+            return word[-length:]
+    return ""
 
 
 def _without_plural(word: str) -> str:
@@ -69,11 +76,11 @@ def _without_past_or_gerund(word: str) -> str:
 
 
 def _without_last_suffix(word: str) -> str:
-    for suffix in LAST_SUFFIXES:
-        if word.endswith(suffix) and (suffix != "ion" or word.endswith(("sion", "tion"))):
-            before = word[: -len(suffix)]
-            return before if _measure(before) > 1 else word
-    return word
+    suffix = _longest(word, LAST_SUFFIXES)
+    if not suffix or (suffix == "ion" and not word.endswith(("sion", "tion"))):
+        return word
+    before = word[: -len(suffix)]
+    return before if _measure(before) > 1 else word
 
 
 def _without_final_e(word: str) -> str:
