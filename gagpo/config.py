@@ -64,11 +64,19 @@ class RolloutConfig(_Checked):
     num_tasks: int = _at(16, "tasks in an iteration", low=1)
     num_siblings: int = _at(8, "trajectories for each task", low=1)
     temperature: float = _at(1.0, "of sampling, and of the trained logprobs too", low=1e-3, high=10)
-    prompt: str = _at("compact", "how a state is put into words", choices=("compact", "instruct"))
+    prompt: str = _at("compact", "how a state is put into words", choices=("compact", "instruct", "gigpo"))
     history: int = _at(10, "earlier steps that the prompt shows", low=0)
     max_prompt_tokens: int = _at(512, "longer prompts lose their oldest history", low=16)
     max_action_tokens: int = _at(16, "an action longer than this is cut off", low=1)
     masked: bool = _at(True, "sample and train among the admissible commands only")
+
+    def __post_init__(self) -> None:
+        _Checked.__post_init__(self)
+        if self.masked and self.prompt == "gigpo":
+            raise ValueError(
+                "masked: True with prompt 'gigpo', whose answers think in words of their own; "
+                "expected False (and max_action_tokens that leave room for thoughts)"
+            )
 
 
 @dataclass(frozen=True, slots=True)
