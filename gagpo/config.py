@@ -55,8 +55,27 @@ class WorldConfig(_Checked):
     env_time_limit_s: float = _at(
         0.0, "seconds a call may take, each environment in a process of its own; 0 plays in this one", low=0
     )
-    num_receptacles: int = _at(8, "receptacles of a generated house", low=4, high=40)
+    num_receptacles: int = _at(8, "receptacles of a generated house, up to 40 a room", low=4, high=160)
     num_objects: int = _at(6, "objects of a generated house", low=2, high=60)
+    num_rooms: int = _at(1, "rooms that a generated house is furnished like", low=1, high=4)
+    num_spares: int | None = _at(
+        None,
+        "objects of the wanted type that the task does not need; None leaves it to chance",
+        low=0,
+        high=58,
+    )
+    min_plan_steps: int = _at(0, "steps of a generated house's shortest plan, at the least", low=0)
+    max_plan_steps: int | None = _at(None, "and at the most; None sets no bound", low=1)
+
+    def __post_init__(self) -> None:
+        _Checked.__post_init__(self)
+        least, most = 3 + self.num_rooms, 40 * self.num_rooms  # three may be needed for the task
+        if not least <= self.num_receptacles <= most:
+            given = f"{self.num_receptacles} with num_rooms {self.num_rooms}"
+            raise ValueError(f"num_receptacles: {given}; expected {least} to {most}")
+        for name, most in (("max_plan_steps", self.max_plan_steps), ("max_steps", self.max_steps)):
+            if most is not None and self.min_plan_steps > most:
+                raise ValueError(f"min_plan_steps: {self.min_plan_steps}; expected at most {name}, {most}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +83,19 @@ class RolloutConfig(_Checked):
     num_tasks: int = _at(16, "tasks in an iteration", low=1)
     num_siblings: int = _at(8, "trajectories for each task", low=1)
     temperature: float = _at(1.0, "of sampling, and of the trained logprobs too", low=1e-3, high=10)
-    prompt: str = _at("compact", "how a state is put into words", choices=("compact", "instruct"))
+    prompt: str = _at("compact", "how a state is put into words", choices=("compact", "instruct", "gigpo"))
     history: int = _at(10, "earlier steps that the prompt shows", low=0)
     max_prompt_tokens: int = _at(512, "longer prompts lose their oldest history", low=16)
     max_action_tokens: int = _at(16, "an action longer than this is cut off", low=1)
     masked: bool = _at(True, "sample and train among the admissible commands only")
+
+    def __post_init__(self) -> None:
+        _Checked.__post_init__(self)
+        if self.masked and self.prompt == "gigpo":
+            raise ValueError(
+                "masked: True with prompt 'gigpo', whose answers think in words of their own; "
+                "expected False (and max_action_tokens that leave room for thoughts)"
+            )
 
 
 @dataclass(frozen=True, slots=True)

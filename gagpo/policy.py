@@ -26,7 +26,7 @@ from gagpo.batch import Batch, Row, collate, micro_batches
 from gagpo.config import Config
 from gagpo.envs.base import World
 from gagpo.masking import CommandTrie
-from gagpo.prompts import PROMPTS
+from gagpo.prompts import CUT_OFF, PROMPTS, check_spelling
 from gagpo.rollout import Action, Turn
 from gagpo.table import Trajectory
 from gagpo.tiny import tiny_model, tiny_tokenizer
@@ -48,6 +48,7 @@ class Policy:
         self.temperature = config.rollout.temperature
         # Most prompts come with the command set of an earlier one (siblings, revisited states).
         self._trie = lru_cache(maxsize=16384)(self._make_trie)
+        check_spelling(config.rollout.prompt, tokenizer)
 
     @classmethod
     def build(cls, config: Config, world: World) -> Policy:
@@ -213,8 +214,10 @@ class Policy:
         """Cut at the end token, which belongs to the action; what follows it is padding."""
         cut_off = self.end_id not in tokens
         length = len(tokens) if cut_off else tokens.index(self.end_id) + 1
-        text = self.prompt.read(self.tokenizer.decode(tokens[:length], skip_special_tokens=True))
-        return Action(text, tuple(tokens[:length]), tuple(logprobs[:length]), cut_off)
+        answer = self.tokenizer.decode(tokens[:length], skip_special_tokens=True)
+        fault = self.prompt.fault(answer)
+        drawn = tuple(tokens[:length]), tuple(logprobs[:length])
+        return Action(self.prompt.read(answer), *drawn, cut_off, CUT_OFF if fault and cut_off else fault)
 
 
 def _command(tokens: list[int], logprobs: list[float], trie: CommandTrie, num_drawn: int) -> Action:

@@ -22,12 +22,14 @@ from gagpo.table import Outcome, Step, Trajectory
 @dataclass(frozen=True, slots=True)
 class Action:
     """What an actor answered: the command, its tokens (the end token included) and their
-    logprobs in nats; `cut_off` when the token limit ended it."""
+    logprobs in nats; `cut_off` when the token limit ended it. `fault` says why there is no command
+    in the answer; it is recorded in the command's place, in parentheses, and never played."""
 
     text: str
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     cut_off: bool
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,7 @@ def _prompts(actor: Actor, live: Sequence[_Episode], config: RolloutConfig) -> l
     def text(index: int, shown: int) -> str:
         episode = live[index]
         history = episode.history[len(episode.history) - shown :]
-        return state(episode.goal, history, episode.observation, episode.admissible)
+        return state(episode.goal, history, episode.observation, episode.admissible, len(episode.history))
 
     shown = [min(len(episode.history), config.history) for episode in live]
     prompts = actor.encode([text(i, shown[i]) for i in range(len(live))])
@@ -174,14 +176,15 @@ def _prompts(actor: Actor, live: Sequence[_Episode], config: RolloutConfig) -> l
 def _advance(episode: _Episode, turn: Turn, action: Action) -> None:
     """One step of the environment, recorded. A cut-off action is played, but never valid."""
     before, key = episode.observation, _text(episode.env.state_key())
-    text = "" if action.cut_off else action.text
+    text = "" if action.cut_off or action.fault else action.text
+    said = f"({action.fault})" if action.fault else action.text
     observation, reward, terminated, truncated, info = episode.env.step(text)
     episode.steps.append(
         Step(
             observation=before,
             state_key=key,
             admissible=turn.admissible,
-            action=action.text,
+            action=said,
             prompt_ids=turn.prompt_ids,
             action_ids=action.token_ids,
             logprobs=action.logprobs,
@@ -190,7 +193,7 @@ def _advance(episode: _Episode, turn: Turn, action: Action) -> None:
             cut_off=action.cut_off,
         )
     )
-    episode.history.append((before, action.text))
+    episode.history.append((before, said))
     episode.observation, episode.won = _text(observation), bool(info["won"])
     if terminated or truncated:
         episode.final_state_key = episode.env.state_key()

@@ -6,16 +6,17 @@ import pickle
 import random
 import re
 from collections import Counter
+from hashlib import blake2b
 
 import numpy as np
 import pytest
 
 from gagpo.config import WorldConfig
-from gagpo.envs.base import Env, make_world
+from gagpo.envs.base import SPLITS, Env, make_world
 from gagpo.envs.game import Game
 from gagpo.envs.household import split_of
 from gagpo.envs.houses import generate
-from gagpo.envs.problem import TASK_TYPES
+from gagpo.envs.problem import TASK_TYPES, Problem
 from gagpo.envs.rooms import FITS, ROOM_OBJECTS, ROOMS
 from gagpo.envs.rules import Rules
 
@@ -166,6 +167,29 @@ def test_an_id_and_the_dials_make_the_same_house_again():
         "go to countertop 2",
         "move bread 1 to countertop 2",
     ]
+
+
+def content(problem: Problem) -> str:
+    """Everything that a problem is, in an order of its own."""
+    parts = (problem.receptacles, [(o.id, o.type, sorted(o.abilities)) for o in problem.objects])
+    sets = (problem.can_contain, problem.inside, problem.nearby, problem.contents, problem.opened)
+    rest = (problem.start, problem.goal, problem.sentence, problem.names, problem.walkthrough)
+    return repr((*parts, *map(sorted, sets), sorted(problem.conditions), *rest))
+
+
+def test_houses_of_the_first_version_are_generated_for_ever():
+    """Hashes of 1,440 houses, made before there were other dials than the two sizes."""
+    generated, named = blake2b(digest_size=16), blake2b(digest_size=16)
+    for size in [*DIALS, (4, 3), (20, 30)]:
+        world = make_world(WorldConfig(num_receptacles=size[0], num_objects=size[1]))
+        for task_type in TASK_TYPES:
+            for seed in range(20):
+                generated.update(content(generate(task_type, random.Random(seed), *size)).encode())
+                split = SPLITS[seed % 2]
+                env = world.make(f"household/{split}/{task_type}/{seed}")
+                named.update((content(problem_of(env)) + env.reset()[0] + env.state_key()).encode())
+    assert generated.hexdigest() == "6217f3a92ad7db8ef5c7b1bd12ae5167"
+    assert named.hexdigest() == "9cff2a670fdbfb0b211b3ceebcf52187"
 
 
 def test_siblings_share_the_problem_but_no_state():

@@ -50,6 +50,7 @@ LAYERS = {
         gagpo.envs.planner gagpo.envs.shortest gagpo.envs.rooms gagpo.envs.houses gagpo.envs.picture
         gagpo.envs.game
         gagpo.envs.base gagpo.envs.check gagpo.envs.worker gagpo.envs.seeded gagpo.envs.exact
+        gagpo.envs.wrappers
         gagpo.envs.official gagpo.envs.tw_pddl gagpo.envs.export gagpo.envs.household gagpo.envs.alfworld
         gagpo.envs.keydoor gagpo.envs.tabular
         gagpo.envs.webshop gagpo.envs.webshop.wordbreak gagpo.envs.webshop.porter gagpo.envs.webshop.analysis
