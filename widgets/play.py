@@ -21,11 +21,11 @@ PAGE = 40  # commands that are shown at once
 SETTLE_S = 0.3
 AUTO = {"width": "auto", "max_width": "100%"}
 WRAP = {"flex_flow": "row wrap", "align_items": "center"}
-PRE = "white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.4;font-family:var(--jp-code-font-family,monospace)"
+PRE = "white-space:pre-wrap;overflow-wrap:anywhere;font-family:var(--jp-code-font-family,monospace)"
 
 
 class Play:
-    """One world in a notebook: the last line of a cell shows it.
+    """One world in a notebook; `show` displays it.
 
     `task` is a task id; None takes the first of those offered, `num_tasks` of each split, drawn by
     `seed`, which also decides what is chance in the world. An error of the world is shown where it
@@ -51,6 +51,12 @@ class Play:
         self._page = 0
         self._make_widgets(list(dict.fromkeys([task, *tasks])), seed)
         self._refresh()
+
+    def show(self) -> None:
+        """Display it in a notebook."""
+        from IPython.display import display
+
+        display(self)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         """The widget, and for a log the moments so far."""

@@ -39,11 +39,12 @@ def meeting_tables(env: Env, seed: int = 0) -> Tables:
         (name, *(visible(way[field][-1]) for way in meeting))
         for name, field in (("state key", 2), ("observation", 1))
     ]
-    alike = "are equal" if meeting.seen_alike else "differ, although the state is the same"
+    alike = "are equal too" if meeting.seen_alike else "differ, although the state is the same"
+    met = f"Where they meet: the state keys are equal, the observations {alike}."
     columns = ("first way", "second way")
     return Tables((
         Table("Two ways into one state", ("step", *columns), tuple(rows)),
-        Table(f"Where they meet, the state keys are equal; the observations {alike}.", ("", *columns), tuple(ends)),
+        Table(met, ("", *columns), tuple(ends)),
     ))  # fmt: skip
 
 
