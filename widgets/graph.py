@@ -114,7 +114,14 @@ def _arrows(links: Links, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         **segments,
         "mode": "lines+markers",
         "line": {"color": COLOURS[3], "width": 2},
-        "marker": {"symbol": "arrow", "angleref": "previous", "standoff": 14, "size": sizes, "opacity": 1},
+        "marker": {
+            "symbol": "arrow",
+            "angleref": "previous",
+            "standoff": 14,
+            "size": sizes,
+            "opacity": 1,
+            "line": {"width": 0},
+        },
         "name": "step of a best policy",
         "hoverinfo": "skip",
     }

@@ -10,18 +10,20 @@ from functools import partial
 from typing import Any
 
 import ipywidgets
-import numpy as np
-
-from gagpo.envs.base import SPLITS, World
+from gagpo.envs.base import World
 from widgets.console import Console
-from widgets.session import Session, visible
+from widgets.session import MAX_SEED, Session, offered_tasks, visible
+from widgets.tables import Table
 
 PAGE = 40  # commands that are shown at once
 # A click on a button that got another command less than this before was meant for the earlier one.
 SETTLE_S = 0.3
 AUTO = {"width": "auto", "max_width": "100%"}
 WRAP = {"flex_flow": "row wrap", "align_items": "center"}
-PRE = "white-space:pre-wrap;overflow-wrap:anywhere;font-family:var(--jp-code-font-family,monospace)"
+WIDE = {"width": "44em", "max_width": "100%"}
+ROW = {**WRAP, "margin": "8px 0 0 0"}
+OWN = {"description_width": "initial"}  # a label is as wide as its text
+PRE = "line-height:1.4;white-space:pre-wrap;overflow-wrap:anywhere;font-family:monospace"
 
 
 class Play:
@@ -89,20 +91,24 @@ class Play:
         caption = f"The plan from here: {len(plan)} commands" if plan else "No plan is known from here."
         if plan and plan[-1].ending:
             caption += f", then {plan[-1].ending}"
-        self.plan.value = self.session.table(caption, plan)._repr_html_() if plan else html.escape(caption)
+        self.plan.value = _shown(self.session.table(caption, plan) if plan else Table(caption, (), ()))
 
     # How it is put together
 
     def _make_widgets(self, tasks: Sequence[str], seed: int) -> None:
-        w, row = ipywidgets, partial(ipywidgets.HBox, layout=WRAP)
-        self.task = w.Dropdown(options=_options(tasks), description="Task", layout={"width": "30em"})
-        self.seed = w.BoundedIntText(seed, 0, 2**31 - 1, description="Seed", layout={"width": "13em"},
-                                     tooltip="Decides what is chance in the world")  # fmt: skip
+        w, row = ipywidgets, partial(ipywidgets.HBox, layout=ROW)
+        self.task = w.Dropdown(options=_options(tasks), description="Task", style=OWN, layout=WIDE)
+        self.seed = w.BoundedIntText(
+            seed, 0, MAX_SEED, description="Seed", style=OWN, layout={"width": "12em"}
+        )
+        self.seed.tooltip = "Decides what is chance in the world"
         self.start_button = self._button("Start", self.start, "Begin this task from its start")
         self.goal, self.trace, self.plan, self.history = (w.HTML() for _ in range(4))
         self.console = Console()
         self.console.on_msg(self._on_message)
-        self.filter = w.Text(description="Filter", placeholder="part of a command", layout={"width": "24em"})
+        self.filter = w.Text(
+            description="Filter", placeholder="part of a command", style=OWN, layout={"width": "24em"}
+        )
         self.filter.observe(self._on_filter, "value")
         self.earlier = self._button("Earlier", partial(self._turn, -1), "Commands before these")
         self.later = self._button("More", partial(self._turn, 1), "Commands after these")
@@ -110,7 +116,7 @@ class Play:
         self.commands = w.Box(layout=WRAP)
         self._look = {"layout": w.Layout(**AUTO), "style": w.ButtonStyle()}  # shared, for a small notebook
         self.undo = self._button("Undo", lambda: self.session.undo(), "Take the last step back")
-        self.back_to = w.Dropdown(description="Back to", layout={"width": "24em"})
+        self.back_to = w.Dropdown(description="Back to", style=OWN, layout={"width": "24em"})
         self.go_back = self._button(
             "Go back",
             lambda: self.session.undo(self.back_to.value),
@@ -242,13 +248,15 @@ class Play:
         return f"{place} admissible commands{matching}"
 
     def _show_history(self) -> None:
-        self.history.value = self.session.table("So far")._repr_html_()
+        self.history.value = _shown(self.session.table("So far"))
 
     def _show_picture(self) -> None:
         self.picture.value = ""
         if self.whole.value:
             text = html.escape(visible(self.session.env.render()))
-            self.picture.value = f'<pre style="{PRE}" role="group" aria-label="whole state">{text}</pre>'
+            self.picture.value = (
+                f'<pre style="{PRE};margin-top:8px" role="group" aria-label="whole state">{text}</pre>'
+            )
 
 
 class _Slot:
@@ -266,19 +274,13 @@ class _Slot:
         self.button.tooltip = self.button.description if len(command) > 30 else None
 
 
-def offered_tasks(world: World, num: int, seed: int) -> list[str]:
-    """`num` task ids of each split, drawn by `seed`. Raises ValueError where there are none."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed: {seed!r}; expected a whole number, 0 or more")
-    rng = np.random.default_rng(seed)
-    tasks = [task for split in SPLITS for task in world.tasks(split, num, rng)]
-    if not tasks:
-        raise ValueError("world: it has no tasks; expected at least one")
-    return tasks
-
-
 def _options(values: Sequence[str]) -> list[tuple[str, str]]:
     return [(visible(value), value) for value in values]
+
+
+def _shown(table: Table) -> str:
+    """The table in a widget, whose lines would else stand as far apart as buttons."""
+    return f'<div style="line-height:1.4;margin-top:8px;overflow-x:auto">{table._repr_html_()}</div>'
 
 
 def _told(error: Exception) -> str:

@@ -7,9 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from gagpo.envs.base import Env
+import numpy as np
+
+from gagpo.envs.base import SPLITS, Env, World
 from widgets.tables import Table
 
+MAX_SEED = 2**31 - 1
 MAX_AHEAD = 1000  # commands of a plan that are played; a world may have no step limit
 WON, LOST, CUT = "won", "terminated without success", "truncated"
 COLUMNS = ("step", "command", "observation", "reward", "state key", "seen before")
@@ -155,3 +158,14 @@ class Session:
             if not isinstance(text, str):
                 raise ValueError(f"{name}: {text!r} is {type(text).__name__}; expected str")
         return Moment(command, observation, reward, valid, ending, key, self.env.snapshot())
+
+
+def offered_tasks(world: World, num: int, seed: int) -> list[str]:
+    """`num` task ids of each split, drawn by `seed`. Raises ValueError where there are none."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+        raise ValueError(f"seed: {seed!r}; expected a whole number from 0 to {MAX_SEED}")
+    rng = np.random.default_rng(seed)
+    tasks = [task for split in SPLITS for task in world.tasks(split, num, rng)]
+    if not tasks:
+        raise ValueError("world: it has no tasks; expected at least one")
+    return tasks
