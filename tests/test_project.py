@@ -51,13 +51,16 @@ LAYERS = {
         gagpo.envs.game
         gagpo.envs.base gagpo.envs.check gagpo.envs.worker gagpo.envs.seeded gagpo.envs.exact
         gagpo.envs.official gagpo.envs.tw_pddl gagpo.envs.export gagpo.envs.household gagpo.envs.alfworld
-        gagpo.envs.keydoor gagpo.envs.tabular
+        gagpo.envs.keydoor gagpo.envs.tabular gagpo.envs.meet
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),
     "widgets": Layer(
-        {"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "IPython"},
-        "widgets.plots widgets.progress widgets.tables widgets",
+        {"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "traitlets", "IPython"},
+        """
+        widgets.plots widgets.progress widgets.tables widgets
+        widgets.session widgets.worlds widgets.graph widgets.console widgets.play
+        """,
     ),
     "torch": Layer(
         {"numpy", "torch", "transformers", "tokenizers", "safetensors", "peft"},

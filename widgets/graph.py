@@ -57,7 +57,7 @@ def value_graph(env: Env, *, policy: str = "optimal", gamma: float = 0.95) -> Fi
     if taken.any():
         figure.add_scatter(**_arrows(_links(graph, taken), x, y))
     figure.add_scatter(**_nodes(graph, values, x, y))
-    finish(figure, title)
+    finish(figure, visible(title))
     figure.update_layout(
         height=420,
         margin={"t": 60},

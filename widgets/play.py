@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import ipywidgets
+
 from gagpo.envs.base import World
 from widgets.console import Console
 from widgets.session import MAX_SEED, Session, offered_tasks, visible
