@@ -3,7 +3,6 @@
 const INK = "color: var(--jp-ui-font-color1, inherit);";
 const TEXT = INK + "white-space: pre-wrap; overflow-wrap: anywhere;";
 const FIELD = INK + "background: transparent; border: 1px solid #8888; padding: 4px 8px; font: inherit;";
-let count = 0;
 
 function add(parent, tag, style, attributes = {}) {
   const element = document.createElement(tag);
@@ -14,7 +13,8 @@ function add(parent, tag, style, attributes = {}) {
 }
 
 function render({ model, el }) {
-  const id = `gagpo-console-${count++}`;
+  // Every widget loads this module anew, so a counter would give all of them the same id.
+  const id = `gagpo-console-${Math.random().toString(36).slice(2)}`;
   // The live regions stay in the page while their text changes: that is what makes a screen reader speak.
   const live = add(el, "div", "", { role: "status" });
   const status = add(live, "div", TEXT + "opacity: 0.8; margin-bottom: 2px");

@@ -87,8 +87,8 @@ def layout(graph: StateGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def label(text: str) -> str:
-    """Text for plotly, which would read tags, entities and $ as instructions."""
-    return html.escape(visible(text)).replace("$", "&#36;")
+    """Text for plotly, which would read tags, entities and $ as instructions; it knows no &quot;."""
+    return html.escape(visible(text), quote=False).replace("$", "&#36;")
 
 
 def _links(graph: StateGraph, pairs: np.ndarray | None = None) -> dict[int, list[int]]:

@@ -204,7 +204,8 @@ class Play:
 
     def _show_now(self) -> None:
         session, now = self.session, self.session.now
-        self.goal.value = f"<b>Goal</b> {html.escape(visible(session.env.goal))}"
+        goal = html.escape(visible(session.env.goal))
+        self.goal.value = f'<div style="line-height:1.4"><b>Goal</b> {goal}</div>'
         ending = f" The trajectory is over: {now.ending}. Undo and Start go on." if now.ending else ""
         refused = "" if now.valid else " The command was not accepted."
         self.console.status = visible(
@@ -246,7 +247,7 @@ class Play:
         first = self._page * PAGE + 1
         place = f"{first} to {first + page - 1} of {wanted}" if wanted > page else f"{wanted}"
         matching = f" that match, of {len(self._commands)}" if self.filter.value.strip() else ""
-        return f"{place} admissible commands{matching}"
+        return f"{place} admissible command{'' if wanted == 1 else 's'}{matching}"
 
     def _show_history(self) -> None:
         self.history.value = _shown(self.session.table("So far"))
