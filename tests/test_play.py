@@ -246,7 +246,7 @@ def test_the_state_graph_shows_the_exact_values(name: str, policy: str) -> None:
     nodes = figure.data[-1]
     np.testing.assert_allclose(nodes.marker.color, values.value)
     assert list(nodes.text) == [f"{value:.2f}" for value in values.value]
-    assert [trace.name for trace in figure.data].count("step of a best policy") == (policy == "optimal")
+    assert [trace.name for trace in figure.data].count("where a best policy may go") == (policy == "optimal")
     key, command = graph.states[2].key, graph.states[2].commands[0]
     assert f"state {label(key)}: V = {values.value[2]:.4g}" in nodes.hovertext[2]
     assert f"{command}: Q = {values.q[graph.pair(key, command)]:.4g}" in nodes.hovertext[2]

@@ -122,7 +122,7 @@ def _arrows(links: Links, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
             "opacity": 1,
             "line": {"width": 0},
         },
-        "name": "step of a best policy",
+        "name": "where a best policy may go",
         "hoverinfo": "skip",
     }
 
