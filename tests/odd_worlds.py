@@ -45,9 +45,9 @@ class Silent(Corridor):
 
 
 class Diamond(Corridor):
-    """a leads to b and c, both lead to d, and d's sight tells where one came from; e does not."""
+    """a leads to b (by two commands) and c, both lead to d, and d's sight tells where one came from; e does not."""
 
-    WAYS: ClassVar = {("a", "left"): "b", ("a", "right"): "c", ("b", "on"): "d", ("c", "on"): "d",
+    WAYS: ClassVar = {("a", "left"): "b", ("a", "right"): "c", ("a", "veer"): "b", ("b", "on"): "d", ("c", "on"): "d",
             ("b", "off"): "e", ("c", "off"): "e"}  # fmt: skip
 
     def reset(self, *, seed=None, options=None):

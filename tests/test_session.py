@@ -162,7 +162,7 @@ def test_meetings_by_hand() -> None:
     diamond = find_meeting(Diamond(RIGHT))
     assert [way.commands for way in diamond] == [("left", "on"), ("right", "on")], "e is seen alike, d is not"
     assert not diamond.seen_alike and "differ, although" in repr(meeting_tables(Diamond(RIGHT)))
-    assert find_meeting(Diamond(RIGHT), max_states=3) is None, "a, b and c do not meet"
+    assert find_meeting(Diamond(RIGHT), max_states=3) is None, "two commands from a to b are one way"
     assert "No two ways" in repr(meeting_tables(envs("keydoor", 1, max_steps=1)[0]))
 
 
