@@ -45,10 +45,17 @@ class Silent(Corridor):
 
 
 class Diamond(Corridor):
-    """a leads to b (by two commands) and c, both lead to d, and d's sight tells where one came from; e does not."""
+    """a leads to b, by two commands, and to c; both lead to d, whose sight tells from where, and to e."""
 
-    WAYS: ClassVar = {("a", "left"): "b", ("a", "right"): "c", ("a", "veer"): "b", ("b", "on"): "d", ("c", "on"): "d",
-            ("b", "off"): "e", ("c", "off"): "e"}  # fmt: skip
+    WAYS: ClassVar = {
+        ("a", "left"): "b",
+        ("a", "veer"): "b",
+        ("a", "right"): "c",
+        ("b", "on"): "d",
+        ("c", "on"): "d",
+        ("b", "off"): "e",
+        ("c", "off"): "e",
+    }
 
     def reset(self, *, seed=None, options=None):
         self.place, self.num_steps = "a", 0
