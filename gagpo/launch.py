@@ -24,15 +24,18 @@ NOTEBOOK_PARAMETERS = ("runs_dir",)  # of the notebook, not of the run
 PLAIN = (str, bool, int, float, list, tuple, dict)
 
 
-def gather_parameters(namespace: Mapping[str, Any], before: set[str]) -> dict[str, Any]:
+def gather_parameters(
+    namespace: Mapping[str, Any], before: set[str], own: Sequence[str] = NOTEBOOK_PARAMETERS
+) -> dict[str, Any]:
     """The settings among a notebook's variables, by name; an empty run_id becomes a fresh one.
 
     `before` holds the names that existed before the parameters cell. A public name with a plain
-    value that came since is a parameter, and one that is no setting is refused: that is how a
-    misspelt `papermill -p` is found, of which papermill itself only logs a line. When all cells are
-    run again in one kernel the settings are old names; they count wherever they came from.
+    value that came since is a parameter, and one that is no setting and not among the notebook's
+    `own` is refused: that is how a misspelt `papermill -p` is found, of which papermill itself only
+    logs a line. When all cells are run again in one kernel the settings are old names; they count
+    wherever they came from.
     """
-    known = [*section_of(), *NOTEBOOK_PARAMETERS]
+    known = [*section_of(), *own]
     for name, value in namespace.items():
         plain = value is None or isinstance(value, PLAIN)
         if name in before or name in known or name.startswith("_") or not plain:

@@ -160,7 +160,9 @@ def episode(text_env: Any, server: Any, mode: str, number: int) -> dict[str, Any
     return {"mode": mode, "goal": index, "start": env.prev_obs[0], "steps": steps}
 
 
-def choose(rng: random.Random, goal: dict[str, Any], clickables: list[str], turn: int, *, guided: bool) -> str:
+def choose(
+    rng: random.Random, goal: dict[str, Any], clickables: list[str], turn: int, *, guided: bool
+) -> str:
     if rng.random() < 0.12:
         return rng.choice(GARBAGE)
     if guided and rng.random() < 0.85:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from widgets.plots import OF_UPDATES
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 TRAIN = ROOT / "notebooks" / "train.ipynb"
+WORLDS = ROOT / "notebooks" / "worlds.ipynb"
 
 
 def cells(notebook) -> list[tuple]:
@@ -61,13 +63,18 @@ def test_recipes_hold_valid_settings(recipe: Path) -> None:
     assert {name: config.to_flat()[name] for name in settings} == settings
 
 
-def command(output: Path, *more: str) -> list[str]:
-    return [sys.executable, "-m", "papermill", str(TRAIN), str(output), "--no-progress-bar", *more]
+def command(output: Path, *more: str, notebook: Path = TRAIN) -> list[str]:
+    return [sys.executable, "-m", "papermill", str(notebook), str(output), "--no-progress-bar", *more]
 
 
-def papermill(output: Path, *more: str) -> subprocess.CompletedProcess:
+def papermill(output: Path, *more: str, notebook: Path = TRAIN, env=None) -> subprocess.CompletedProcess:
     return subprocess.run(
-        command(output, *more), capture_output=True, text=True, timeout=300, cwd=output.parent
+        command(output, *more, notebook=notebook),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=output.parent,
+        env=env,
     )
 
 
@@ -133,3 +140,35 @@ def test_a_preempted_notebook_is_resumed_by_the_same_command(tmp_path: Path) -> 
     assert [record["iteration"] for record in run.read_metrics("train")] == list(range(1, 11))
     assert run.read_metrics()[: len(first)] == first, "what was done was not done again"
     assert run.read_status().state == "complete"
+
+
+@pytest.mark.parametrize("name", ["household", "keydoor", "frozenlake"])
+def test_the_notebook_of_worlds_runs_without_torch(name: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('this notebook needs no torch')")
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    more = ["-p", "env", name, "-p", "exact_env", "frozenlake" if name == "frozenlake" else "keydoor"]
+    start = time.monotonic()
+    result = papermill(tmp_path / "out.ipynb", *more, notebook=WORLDS, env={**os.environ, "PYTHONPATH": path})
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert time.monotonic() - start < 40
+    outputs = [o for c in nbformat.read(tmp_path / "out.ipynb", 4).cells for o in c.get("outputs", [])]
+    kinds = [kind for o in outputs for kind in o.get("data", {})]
+    assert kinds.count("application/vnd.jupyter.widget-view+json") == 1, "what is played with"
+    assert kinds.count("application/vnd.plotly.v1+json") == 1 and kinds.count("text/html") == 4
+    texts = "\n".join(str(o.get("data", {}).get("text/plain", "")) for o in outputs)
+    for promised in ("(start)", "A plan of", "Two ways into one state", "steps a second", "Made with"):
+        assert promised in texts
+    assert (tmp_path / "out.ipynb").stat().st_size < 400_000, "a notebook that can be shared"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("env", "keydor", "env: 'keydor'; expected one of"),
+        ("polcy", "random", "unknown parameter 'polcy'; did you mean 'policy'?"),
+        ("task", "household/train/9", "task_id: 'household/train/9'; expected"),
+    ],
+)
+def test_bad_parameters_of_the_notebook_of_worlds_are_named(name, value, message, tmp_path: Path) -> None:
+    result = papermill(tmp_path / "out.ipynb", "-p", name, value, notebook=WORLDS)
+    assert result.returncode != 0 and message in result.stderr

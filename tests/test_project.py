@@ -52,15 +52,18 @@ LAYERS = {
         gagpo.envs.base gagpo.envs.check gagpo.envs.worker gagpo.envs.seeded gagpo.envs.exact
         gagpo.envs.wrappers
         gagpo.envs.official gagpo.envs.tw_pddl gagpo.envs.export gagpo.envs.household gagpo.envs.alfworld
-        gagpo.envs.keydoor gagpo.envs.tabular
+        gagpo.envs.keydoor gagpo.envs.tabular gagpo.envs.meet
         gagpo.envs.webshop gagpo.envs.webshop.wordbreak gagpo.envs.webshop.porter gagpo.envs.webshop.analysis
         gagpo.envs.webshop.postings gagpo.envs.webshop.index_files gagpo.envs.webshop.index
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),
     "widgets": Layer(
-        {"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "IPython"},
-        "widgets.plots widgets.progress widgets.tables widgets",
+        {"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "traitlets", "IPython"},
+        """
+        widgets.plots widgets.progress widgets.tables widgets
+        widgets.session widgets.worlds widgets.graph widgets.console widgets.play
+        """,
     ),
     "torch": Layer(
         {"numpy", "torch", "transformers", "tokenizers", "safetensors", "peft"},

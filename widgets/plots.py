@@ -57,7 +57,7 @@ def learning_curves(runs: Run | Sequence[Run]) -> Figure:
             _line(figure, unseen, metric, f"{label}unseen", looks[1], column, legend=shown, marks=True)
     figure.update_yaxes(range=[0, 1.02], tickformat=".0%", col=1)
     figure.update_yaxes(rangemode="tozero", col=2)
-    return _finish(figure, "Learning curves of " + ", ".join(run.run_id for run in _listed(runs)))
+    return finish(figure, "Learning curves of " + ", ".join(run.run_id for run in _listed(runs)))
 
 
 def advantage_spread(run: Run) -> Figure:
@@ -81,7 +81,7 @@ def advantage_spread(run: Run) -> Figure:
         figure.add_trace(bars, 1, 2)
         figure.update_xaxes(title_text="normalized advantage", col=2)
         figure.update_yaxes(title_text="steps", col=2)
-    return _finish(figure, f"Advantages of {run.run_id}")
+    return finish(figure, f"Advantages of {run.run_id}")
 
 
 def training_health(run: Run) -> Figure:
@@ -92,7 +92,7 @@ def training_health(run: Run) -> Figure:
         _line(figure, records, metric, metric, number, 1)
     for number, metric in enumerate(("clip_fraction", "kl_k3"), 3):
         _line(figure, records, metric, metric, number, 2)
-    return _finish(figure, f"Training of {run.run_id}")
+    return finish(figure, f"Training of {run.run_id}")
 
 
 def phase_times(run: Run) -> Figure:
@@ -113,7 +113,7 @@ def phase_times(run: Run) -> Figure:
     figure.update_layout(barmode="stack")
     figure.update_xaxes(title_text="iteration")
     figure.update_yaxes(title_text="seconds")
-    return _finish(figure, f"Time of {run.run_id}")
+    return finish(figure, f"Time of {run.run_id}")
 
 
 def measured(record: dict[str, Any], metric: str) -> float | None:
@@ -166,7 +166,7 @@ def _line(
     )
 
 
-def _finish(figure: Figure, text: str) -> Figure:
+def finish(figure: Figure, text: str) -> Figure:
     """Transparent ground and mid-grey ink, which hold on light and on dark pages."""
     figure.update_layout(
         meta={"text": text},

@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gagpo.facts import facts as facts_here
 from gagpo.store import Run
 from gagpo.table import Credit
 from widgets.plots import measured
@@ -119,9 +120,9 @@ def metrics_table(run: Run, last: int = 1) -> Table:
     return Table("Metrics of training", ("metric", *(f"iteration {r['iteration']}" for r in records)), rows)
 
 
-def versions_table(run: Run) -> Table:
-    """What the run was made with."""
-    facts = run.read_facts()
+def versions_table(run: Run | None = None) -> Table:
+    """What the run was made with, or this notebook where none is given."""
+    facts = facts_here() if run is None else run.read_facts()
     rows = [*facts["versions"].items(), ("commit", facts["commit"]), ("platform", facts["platform"])]
     return Table("Made with", ("what", "version"), tuple((str(a), str(b)) for a, b in rows))
 

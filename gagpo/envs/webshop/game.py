@@ -113,6 +113,8 @@ class ShopGame:
             lines.append(f"search: {' '.join(state.keywords)}")
         if state.asin:
             lines.append(f"product: {state.asin}, ${self._shop.prices[state.asin]:.2f}")
-            lines.append(f"chosen: {', '.join(f'{name}: {value}' for name, value in state.options) or 'none'}")
+            lines.append(
+                f"chosen: {', '.join(f'{name}: {value}' for name, value in state.options) or 'none'}"
+            )
             lines.append(f"score if bought: {self._shop.score(goal, state).total:.3f}")
         return "\n".join(lines)

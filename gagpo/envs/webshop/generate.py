@@ -80,7 +80,9 @@ def _draw(rng: random.Random) -> _Draft:
     kind = rng.choice(KINDS)
     low, high = kind.price
     attributes = tuple(rng.sample(kind.attributes, rng.randint(3, 5)))
-    return _Draft(kind, rng.choice(BRANDS), attributes, _on_offer(kind, rng), low * (high / low) ** rng.random())
+    return _Draft(
+        kind, rng.choice(BRANDS), attributes, _on_offer(kind, rng), low * (high / low) ** rng.random()
+    )
 
 
 def _variant(draft: _Draft, rng: random.Random) -> _Draft:

@@ -83,9 +83,7 @@ def combinations(product: Product) -> Iterator[tuple[tuple[str, str], ...]]:
         yield tuple(zip(names, values, strict=True))
 
 
-def _human_goal(
-    product: Product, request: Any, price: float, rng: random.Random, where: str
-) -> Goal | None:
+def _human_goal(product: Product, request: Any, price: float, rng: random.Random, where: str) -> Goal | None:
     """None for a request without attributes: the original passes over those, drawing no limit."""
     if not isinstance(request, dict):
         raise ValueError(f"{where}: {request!r:.60}; expected an object with instruction and attributes")

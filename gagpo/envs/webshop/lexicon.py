@@ -35,7 +35,9 @@ SKIN = "cruelty free, paraben free, fragrance free, alcohol free, oil free, plan
 HAIR = "sulfate free, paraben free, cruelty free, color safe, damaged hair, dry hair, curly hair, argan oil"
 CLOTH = "machine wash, hand wash, long sleeve, short sleeve, button closure, slim fit, relaxed fit, quick dry"
 FOODS = "gluten free, sugar free, dairy free, non gmo, low sodium, low carb, nut free, certified organic"
-DEVICE = "fast charging, easy to use, high definition, heavy duty, long lasting, water resistant, plug and play"
+DEVICE = (
+    "fast charging, easy to use, high definition, heavy duty, long lasting, water resistant, plug and play"
+)
 FURNITURE = "solid wood, easy to assemble, space saving, heavy duty, metal legs, storage space, easy to clean"
 FABRIC = "machine washable, super soft, eco friendly, double sided, fade resistant, easy to clean"
 

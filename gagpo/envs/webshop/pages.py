@@ -98,7 +98,12 @@ def done_page(asin: str, options: Iterable[tuple[str, str]], reward: float) -> l
     return [
         Piece(text)
         for text in (
-            *("Thank you for shopping with us!", "Your code: ", "None", " (Paste it in your MTurk interface.)"),
+            *(
+                "Thank you for shopping with us!",
+                "Your code: ",
+                "None",
+                " (Paste it in your MTurk interface.)",
+            ),
             *("Purchased", "asin", asin, "options", chosen, "attrs", "None", "category", "None"),
             *("query", "None", "product category", "None"),
             *("Target", "asin", "options", "attrs", "price upper", "instuction text", "category"),
@@ -129,7 +134,9 @@ def rich_text(pieces: Sequence[Piece], clicked: frozenset[str], address: str) ->
         elif piece.kind == "text":
             text += f"{piece.text}\n" if piece.text else ""
         elif f'"{piece.text}"' in address:
-            text = f"You have clicked {piece.text}.\n{text}  [clicked button] {piece.text} [clicked button_]\n"
+            text = (
+                f"You have clicked {piece.text}.\n{text}  [clicked button] {piece.text} [clicked button_]\n"
+            )
         elif piece.text:
             text += f"  [button] {piece.text} [button_]\n"
     return text

@@ -53,8 +53,10 @@ def wanted_options(shop: Shop, goal: Goal) -> tuple[tuple[str, str], ...] | None
 
 
 def _fits(value: str, wanted: str | tuple[str, str]) -> bool:
-    return value == wanted or (isinstance(wanted, tuple) and value == wanted[1]) or (
-        similarity(value, wanted) > MATCH
+    return (
+        value == wanted
+        or (isinstance(wanted, tuple) and value == wanted[1])
+        or (similarity(value, wanted) > MATCH)
     )
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from gagpo.envs.webshop import pages
-from gagpo.envs.webshop.catalogue import Catalogue, Product
+from gagpo.envs.webshop.catalogue import Catalogue
 from gagpo.envs.webshop.index import Index
 from gagpo.envs.webshop.pages import Piece, State
 from gagpo.envs.webshop.reward import Goal, Nouns, Score, score
@@ -85,9 +85,7 @@ class Shop:
     def score(self, goal: Goal, state: State) -> Score:
         """What buying the product of this page, with these options, is worth."""
         chosen = [value for _, value in state.options]
-        return score(
-            self.catalogue.product(state.asin), goal, self.prices[state.asin], chosen, self.nouns
-        )
+        return score(self.catalogue.product(state.asin), goal, self.prices[state.asin], chosen, self.nouns)
 
     def identity(self, state: State) -> str:
         """Equal for two states if and only if all that can follow is.
