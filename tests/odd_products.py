@@ -42,7 +42,10 @@ PRODUCTS = [
             "trap": options("description", "Attributes", "buy now", "< prev", "next >", "search", "reviews")
         },
     ),
-    product("B0ODD00008", customization_options={"note": options('12" wide', "café", "it's <i>", "", "a]b", "x[y")}),
+    product(
+        "B0ODD00008",
+        customization_options={"note": options('12" wide', "café", "it's <i>", "", "a]b", "x[y")},
+    ),
     product("B0ODD00009", customization_options={"color": options("red"), "COLOR": options("green", "gold")}),
     product("B0ODD00010", pricing="", small_description="One text, not a list"),
     product("B0ODD00011", pricing="$1,299.00"),
@@ -53,7 +56,11 @@ PRODUCTS = [
     product("B0ODDTOOLONG", name="a product whose asin is too long"),
     product("B0ODD00014", product_category="Home & Kitchen", query="pots", name="boils and is quick"),
     product("B0ODD00015", name="Quarzuhr Größe ½ Ünïcode 日本 🫖", pricing="$989.99"),
-    product("B0ODD00016", pricing="$975.50", customization_options={"item_page": options("color", "search_results")}),
+    product(
+        "B0ODD00016",
+        pricing="$975.50",
+        customization_options={"item_page": options("color", "search_results")},
+    ),
 ]  # fmt: skip
 
 ATTRIBUTES = {

@@ -35,12 +35,13 @@ NUM_EPISODES = 60
 NUM_STEPS = 14
 SEARCHES = (
     "kettle", "kettles that boil water", "gluten free", "women's dress slim-fit", "<c> beauty", "<q> teas",
-    "<q> kettles", "qqqq", "item_page", "search_results kettle", "done", '"red"', '"two" kettle', "a  the", "x]",
-    "KETTLE Größe ½", "the", "b0odd00006",
+    "<q> kettles", "qqqq", "item_page", "search_results kettle", "done", '"red"', '"two" kettle', "a  the",
+    "x]", "KETTLE Größe ½", "the", "b0odd00006",
 )  # fmt: skip
 GARBAGE = (
-    "", "click", "search", "search[]", "click[]", "click[nothing]", "buy now", "Click[buy now]", "click[search]",
-    "think[about it]", "search[kettle", "click[Back To Search] please", "x\nclick[buy now]", "search[[kettle]",
+    "", "click", "search", "search[]", "click[]", "click[nothing]", "buy now", "Click[buy now]",
+    "click[search]", "think[about it]", "search[kettle", "click[Back To Search] please", "x\nclick[buy now]",
+    "search[[kettle]",
 )  # fmt: skip
 
 

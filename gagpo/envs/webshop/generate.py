@@ -47,8 +47,9 @@ def generate(num_products: int, seed: int) -> tuple[list[dict], dict[str, dict],
     """
     rng = random.Random(f"catalogue/{seed}")
     products, attributes, requests = [], {}, {}
+    draft = _draw(rng)
     for number, asin in enumerate(_asins(num_products, rng)):
-        draft = _draw(rng) if number % FAMILY == 0 else _variant(draft, rng)
+        draft = _variant(draft, rng) if number % FAMILY else _draw(rng)
         products.append(_product(asin, draft, rng))
         attributes[asin] = _described(draft, rng)
         if rng.random() < REQUEST_SHARE:

@@ -31,7 +31,7 @@ HOME = "Home & Kitchen"
 FOOD = "Grocery & Gourmet Food"
 ELECTRONICS = "Electronics"
 
-SKIN = "cruelty free, paraben free, fragrance free, alcohol free, oil free, plant based, dry skin, sensitive skin"
+SKIN = "cruelty free, paraben free, fragrance free, alcohol free, oil free, plant based, dry skin"
 HAIR = "sulfate free, paraben free, cruelty free, color safe, damaged hair, dry hair, curly hair, argan oil"
 CLOTH = "machine wash, hand wash, long sleeve, short sleeve, button closure, slim fit, relaxed fit, quick dry"
 FOODS = "gluten free, sugar free, dairy free, non gmo, low sodium, low carb, nut free, certified organic"
@@ -57,7 +57,7 @@ KINDS = (
           "cruelty free, easy to carry, easy to clean, synthetic hair, travel size, eye shadow, non toxic",
           "color pack", 6, 40),
     _kind("electronics", "phone cases", f"{ELECTRONICS} › Phones › Cases", "phone case",
-          "heavy duty, wireless charging, dust proof, tempered glass, easy to install, hands free, glass screen",
+          "heavy duty, wireless charging, dust proof, tempered glass, easy to install, hands free",
           "color model", 7, 34),
     _kind("electronics", "headphones", f"{ELECTRONICS} › Audio › Headphones", "headphones",
           f"{DEVICE}, noise cancelling, hands free, stereo sound", "color style", 15, 180),
@@ -74,10 +74,10 @@ KINDS = (
     _kind("fashion", "women's dresses", f"{CLOTHING} › Women › Dresses", "women's dress",
           f"{CLOTH}, v neck, elastic waist", "color size", 18, 90),
     _kind("fashion", "women's sandals", f"{CLOTHING} › Women › Shoes", "women's sandals",
-          "arch support, memory foam, rubber sole, ankle strap, open toe, non slip, leather sole, slip resistant",
+          "arch support, memory foam, rubber sole, ankle strap, open toe, non slip, leather sole",
           "color shoe", 17, 95),
     _kind("fashion", "men's sneakers", f"{CLOTHING} › Men › Shoes", "men's sneakers",
-          "arch support, memory foam, rubber sole, lace up, non slip, light weight, water resistant, day comfort",
+          "arch support, memory foam, rubber sole, lace up, non slip, light weight, day comfort",
           "color shoe", 28, 150),
     _kind("fashion", "jeans", f"{CLOTHING} › Women › Jeans", "jeans",
           f"{CLOTH}, straight leg, high waist, zipper closure", "color size", 20, 88),
@@ -92,7 +92,7 @@ KINDS = (
     _kind("garden", "desks", f"{HOME} › Furniture › Office", "computer desk",
           f"{FURNITURE}, steel frame, home office, white finish", "color width", 60, 390),
     _kind("garden", "table lamps", f"{HOME} › Lighting › Lamps", "table lamp",
-          "brushed nickel, easy to install, glass shade, energy efficient, touch control, living room, bronze finish",
+          "brushed nickel, easy to install, glass shade, energy efficient, touch control, living room",
           "color style", 18, 150),
     _kind("garden", "candles", f"{HOME} › Decor › Candles", "scented candle",
           "lead free, long lasting, soy wax, hand poured, eco friendly, non toxic, essential oils",
@@ -172,7 +172,7 @@ PLAIN_SENTENCES = (
     "Comes in a simple box without needless packaging.",
 )
 DESCRIPTIONS = (
-    "The {brand} {noun} is a favourite of many homes. It is {first}, and it is made for every day of the year.",
+    "The {brand} {noun} is a favourite of many homes. It is {first} and made for every day of the year.",
     "Meet the new {noun} by {brand}. People who look for something {first} will feel at home with it.",
     "{brand} has made each {noun} in small numbers since the first day. This one is known to be {first}.",
 )

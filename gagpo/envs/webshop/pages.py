@@ -35,7 +35,7 @@ class State:
 
 
 class Piece(NamedTuple):
-    """A text of a page; `kind` is text, button, link (to a product) or the name of an option after "option "."""
+    """A text of a page; `kind` is text, button, link (to a product), or option and the option's name."""
 
     text: str
     kind: str = "text"
