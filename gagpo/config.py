@@ -46,7 +46,7 @@ class _Checked:
 
 @dataclass(frozen=True, slots=True)
 class WorldConfig(_Checked):
-    env: str = _at("household", "household, alfworld, keydoor, frozenlake, or a world that a package adds")
+    env: str = _at("household", "household, alfworld, webshop, keydoor, frozenlake, or a package's own")
     games: str | None = _at(None, "folder or packed file with official games (env alfworld)")
     unseen_games: str | None = _at(None, "games to evaluate on; else a fifth of `games` is held out")
     task_types: tuple[str, ...] = _at((), "task types to play; empty means all of them")
@@ -55,6 +55,13 @@ class WorldConfig(_Checked):
     env_time_limit_s: float = _at(
         0.0, "seconds a call may take, each environment in a process of its own; 0 plays in this one", low=0
     )
+    catalogue: str | None = _at(None, "WebShop's data folder or products file (env webshop); else generated")
+    catalogue_index: str | None = _at(None, "folder for the index of `catalogue`; else beside the file")
+    num_products: int = _at(0, "products of the catalogue; 0 takes all of a file, or generates 2000", low=0)
+    shop_seed: int = _at(0, "of a generated catalogue, of prices and price limits", low=0)
+    human_goals: bool = _at(True, "what people asked for, else synthetic instructions (env webshop)")
+    page_text: str = _at("text", "WebShop's observation mode", choices=("text", "text_rich"))
+    partial_reward: bool = _at(False, "a purchase pays success_reward times its score (env webshop)")
     num_receptacles: int = _at(8, "receptacles of a generated house, up to 40 a room", low=4, high=160)
     num_objects: int = _at(6, "objects of a generated house", low=2, high=60)
     num_rooms: int = _at(1, "rooms that a generated house is furnished like", low=1, high=4)

@@ -79,6 +79,7 @@ class World(Protocol):
 WORLDS: dict[str, str] = {
     "household": "gagpo.envs.household:make_world",
     "alfworld": "gagpo.envs.alfworld:make_world",
+    "webshop": "gagpo.envs.webshop.world:make_world",
     "keydoor": "gagpo.envs.keydoor:make_world",
     "frozenlake": "gagpo.envs.tabular:make_world",
 }

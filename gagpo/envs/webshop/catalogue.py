@@ -6,16 +6,17 @@ each product lies; after that a product is cut out of the memory-mapped file whe
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any
+
+from gagpo.envs.webshop import fields
 
 MAX_ASIN = 10
 NO_ATTRIBUTES = ("DUMMY_ATTR",)
 NO_PRICE = (100.0,)
+PRICE = re.compile(r"\d{1,9}(\.\d*)?|\.\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,7 @@ class Sieve:
 
 def asin_of(record: Any, where: str) -> str:
     """The asin of a product record; ValueError where it has none."""
-    if not isinstance(record, dict):
-        raise ValueError(f"{where}: {_short(record)}; expected an object with the fields of a product")
-    return _field(record, "asin", str, where)
+    return fields.text(fields.mapping(record, where, "an object with the fields of a product"), "asin", where)
 
 
 def parse_product(record: dict[str, Any], attributes: Mapping[str, Any], where: str) -> Product:
@@ -121,18 +120,17 @@ def parse_product(record: dict[str, Any], attributes: Mapping[str, Any], where: 
     """
     asin = asin_of(record, where)
     where = f"{where} ({asin})"
-    texts = {key: _field(record, key, str, where) for key in TEXTS}
-    bullets = _field(record, "small_description", (str, list), where)
-    bullets = tuple([bullets] if isinstance(bullets, str) else _texts(bullets, "small_description", where))
+    bullets = "small_description"
+    one = isinstance(record.get(bullets), str)
     prices, tag = parse_prices(record, where)
     return Product(
         asin=asin,
-        title=texts["name"],
-        description=texts["full_description"],
-        bullets=bullets,
-        category=texts["category"],
-        query=texts["query"].lower().strip(),
-        product_category=texts["product_category"],
+        title=fields.text(record, "name", where),
+        description=fields.text(record, "full_description", where),
+        bullets=(fields.text(record, bullets, where),) if one else fields.texts(record, bullets, where),
+        category=fields.text(record, "category", where),
+        query=fields.text(record, "query", where).lower().strip(),
+        product_category=fields.text(record, "product_category", where),
         prices=prices,
         price_tag=tag,
         options=_options(record, where),
@@ -140,70 +138,40 @@ def parse_product(record: dict[str, Any], attributes: Mapping[str, Any], where: 
     )
 
 
-TEXTS = ("name", "full_description", "category", "query", "product_category")
-
-
-def parse_prices(record: dict[str, Any], where: str) -> tuple[tuple[float, ...], str]:
+def parse_prices(record: Mapping[str, Any], where: str) -> tuple[tuple[float, ...], str]:
     """(one price or the two ends of a range, the tag that the page shows); $100 where none is given."""
-    pricing = record.get("pricing")
-    if not pricing:
+    if not record.get("pricing"):
         return NO_PRICE, f"${NO_PRICE[0]}"
-    try:
-        found = [float(Decimal(re.sub(r"[^\d.]", "", part))) for part in pricing.split("$")[1:]][:2]
-    except (AttributeError, InvalidOperation):
-        found = []
-    if not found:
-        raise ValueError(f"{where}: pricing: {_short(pricing)}; expected like '$12.99' or '$5.00 to $9.50'")
-    return tuple(found), " to ".join(f"${price}" for price in found)
+    pricing = fields.text(record, "pricing", where)
+    digits = [re.sub(r"[^0-9.]", "", part) for part in pricing.split("$")[1:]][:2]
+    if not digits or not all(PRICE.fullmatch(price) for price in digits):
+        came = fields.short(pricing)
+        raise ValueError(f"{where}: pricing: {came}; expected like '$12.99' or '$5.00 to $9.50'")
+    prices = tuple(map(float, digits))
+    return prices, " to ".join(f"${price}" for price in prices)
 
 
-def _options(record: dict[str, Any], where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _options(record: Mapping[str, Any], where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """(name, values), in lower case, as the page offers them; of equal names the last counts."""
-    given = record.get("customization_options") or {}
-    if not isinstance(given, dict):
-        raise ValueError(f"{where}: customization_options: {_short(given)}; expected an object")
+    where = f"{where}: customization_options"
+    given = fields.mapping(record.get("customization_options") or {}, where, "an object of lists")
     options = {}
     for name, contents in given.items():
         if contents is None:
             continue
+        fields.texts({"names": [name]}, "names", where)
         if not isinstance(contents, list):
-            raise ValueError(f"{where}: customization_options: {name}: {_short(contents)}; expected a list")
-        values = []
-        for content in contents:
-            if not (isinstance(content, dict) and isinstance(content.get("value"), str)):
-                raise ValueError(
-                    f"{where}: customization_options: {name}: {_short(content)}; expected an object with a "
-                    "text 'value'"
-                )
-            values.append(content["value"].strip().replace("/", " | ").lower())
-        options[name.lower()] = tuple(values)
+            raise ValueError(f"{where}: {name}: {fields.short(contents)}; expected a list")
+        values = (
+            fields.text(fields.mapping(item, f"{where}: {name}", "an object"), "value", f"{where}: {name}")
+            for item in contents
+        )
+        options[name.lower()] = tuple(value.strip().replace("/", " | ").lower() for value in values)
     return tuple(options.items())
 
 
 def _attributes(entry: Any, where: str) -> tuple[str, ...]:
-    if entry is None:
+    where = f"{where}: its entry in items_ins_v2"
+    if entry is None or "attributes" not in fields.mapping(entry, where, "an object"):
         return NO_ATTRIBUTES
-    if not isinstance(entry, dict):
-        raise ValueError(f"{where}: its entry in items_ins_v2: {_short(entry)}; expected an object")
-    if "attributes" not in entry:
-        return NO_ATTRIBUTES
-    return _texts(entry["attributes"], "attributes", where)
-
-
-def _field(record: dict[str, Any], key: str, kind: Any, where: str) -> Any:
-    if not isinstance(record.get(key), kind):
-        came = _short(record[key]) if key in record else "missing"
-        wanted = "a text" if kind is str else "a text or a list of texts"
-        raise ValueError(f"{where}: {key}: {came}; expected {wanted}")
-    return record[key]
-
-
-def _texts(items: Any, key: str, where: str) -> tuple[str, ...]:
-    if not (isinstance(items, list) and all(isinstance(item, str) for item in items)):
-        raise ValueError(f"{where}: {key}: {_short(items)}; expected a list of texts")
-    return tuple(items)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return fields.texts(entry, "attributes", where)

@@ -8,15 +8,18 @@ original after `random.seed(seed)`, shuffled as it shuffles them.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gagpo.envs.webshop import fields
 from gagpo.envs.webshop.catalogue import Catalogue, Product
 from gagpo.envs.webshop.reward import Goal
 
 PRICE_LIMITS = tuple(10.0 * i for i in range(1, 100))
 NO_LIMIT = 1_000_000
+MAX_COMBINATIONS = 100_000  # of one product's options
 SHUFFLE_SEED = 233  # the original's
 
 
@@ -43,13 +46,14 @@ def synthetic_goals(
     prices = draw_prices(catalogue, rng)
     goals: list[Goal] = []
     for asin in catalogue.asins:
-        entry = attributes.get(asin) or {}
+        here = f"{where}: {asin}"
+        entry = fields.mapping(attributes.get(asin) or {}, here, "an object")
         if entry.get("instruction") is None:
             continue
-        text = _text(entry, "instruction", f"{where}: {asin}")
-        wanted = _texts(entry, "instruction_attributes", f"{where}: {asin}")
+        text = fields.text(entry, "instruction", here)
+        wanted = fields.texts(entry, "instruction_attributes", here)
         if not wanted:
-            raise ValueError(f"{where}: {asin}: instruction_attributes: []; expected at least one")
+            raise ValueError(f"{here}: instruction_attributes: []; expected at least one")
         limit, limit_text = draw_limit(prices[asin], rng)
         product = catalogue.product(asin)
         for pairs in combinations(product):
@@ -78,6 +82,11 @@ def draw_limit(price: float, rng: random.Random) -> tuple[float, str]:
 def combinations(product: Product) -> Iterator[tuple[tuple[str, str], ...]]:
     """Every choice of one value for each option, as (name, value) pairs; the names in order."""
     options = sorted(product.options)
+    num = math.prod(len(values) for _, values in options)
+    if num > MAX_COMBINATIONS:
+        raise ValueError(
+            f"{product.asin}: customization_options: {num} combinations; expected {MAX_COMBINATIONS} at most"
+        )
     names = [name for name, _ in options]
     for values in itertools.product(*(values for _, values in options)):
         yield tuple(zip(names, values, strict=True))
@@ -85,17 +94,23 @@ def combinations(product: Product) -> Iterator[tuple[tuple[str, str], ...]]:
 
 def _human_goal(product: Product, request: Any, price: float, rng: random.Random, where: str) -> Goal | None:
     """None for a request without attributes: the original passes over those, drawing no limit."""
-    if not isinstance(request, dict):
-        raise ValueError(f"{where}: {request!r:.60}; expected an object with instruction and attributes")
-    attributes = _texts(request, "instruction_attributes", where)
+    fields.mapping(request, where, "an object with instruction, attributes and options")
+    attributes = fields.texts(request, "instruction_attributes", where)
     if not attributes:
         return None
-    given = request.get("instruction_options")
-    pairs = isinstance(given, dict) and all(isinstance(value, str) for value in given.values())
-    options = tuple(given.items()) if pairs else _texts(request, "instruction_options", where)
     limit, limit_text = draw_limit(price, rng)
-    text = _text(request, "instruction", where).strip(".") + limit_text
-    return _goal(product, text, attributes, options, limit)
+    text = fields.text(request, "instruction", where).strip(".") + limit_text
+    return _goal(product, text, attributes, _requested_options(request, where), limit)
+
+
+def _requested_options(request: Mapping[str, Any], where: str) -> tuple[Any, ...]:
+    """A list of values, or an object of names and values as (name, value) pairs."""
+    key = "instruction_options"
+    given = request.get(key)
+    if not isinstance(given, dict):
+        return fields.texts(request, key, where)
+    values = fields.texts({key: list(given.values())}, key, where)
+    return tuple(zip(fields.texts({key: list(given)}, key, where), values, strict=True))
 
 
 def _goal(
@@ -122,18 +137,5 @@ def _shuffled(goals: list[Goal]) -> list[Goal]:
 def _requests(requests: Mapping[str, Any], asin: str, where: str) -> list[Any]:
     found = requests.get(asin, [])
     if not isinstance(found, list):
-        raise ValueError(f"{where}: {asin}: {found!r:.60}; expected a list of requests")
+        raise ValueError(f"{where}: {asin}: {fields.short(found)}; expected a list of requests")
     return found
-
-
-def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
-    if not isinstance(entry.get(key), str):
-        raise ValueError(f"{where}: {key}: {entry.get(key, 'missing')!r:.60}; expected a text")
-    return entry[key]
-
-
-def _texts(entry: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    found = entry.get(key)
-    if not (isinstance(found, list) and all(isinstance(item, str) for item in found)):
-        raise ValueError(f"{where}: {key}: {entry.get(key, 'missing')!r:.60}; expected a list of texts")
-    return tuple(found)

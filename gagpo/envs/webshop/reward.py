@@ -20,6 +20,7 @@ Nouns = Callable[[str], Sequence[str]]
 
 NOT_ASCII = dict.fromkeys(range(128, 256))  # thefuzz leaves these out, and only these
 MATCH = 85  # a rounded similarity above this is a match
+R_TYPES = (1.0, 0.5, 0.1, 0.0)
 CATEGORY_SEPARATOR = "›"
 COLORS = tuple(
     """

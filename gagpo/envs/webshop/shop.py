@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -26,7 +26,8 @@ ADDRESSES = ("search_results", "item_page", "item_sub_page")
 class Shop:
     """What does not change while shoppers come and go; shared by threads.
 
-    `mode` is "text" or "text_rich", the original's names of its observation modes.
+    `mode` is "text" or "text_rich", the original's names of its observation modes; `origin` is a
+    function and its arguments that give the same shop.
     """
 
     def __init__(
@@ -37,10 +38,18 @@ class Shop:
         prices: dict[str, float],
         nouns: Nouns,
         mode: str,
+        origin: tuple[Callable[..., Shop], tuple] | None = None,
     ) -> None:
         self.catalogue, self.index, self.goals, self.prices = catalogue, index, goals, prices
         self.nouns, self.rich = lru_cache(maxsize=65_536)(nouns), mode == "text_rich"
+        self._origin = origin
         self.results = lru_cache(maxsize=65_536)(self._results)
+
+    def __reduce__(self) -> tuple[Callable[..., Shop], tuple]:
+        """A shop is too large to be copied: it is opened again where it is unpickled."""
+        if self._origin is None:
+            raise TypeError("a Shop without an origin cannot be pickled")
+        return self._origin
 
     def pieces(self, goal: Goal, state: State) -> list[Piece]:
         """The page that a shopper with this goal sees."""

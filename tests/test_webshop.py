@@ -1,0 +1,202 @@
+"""The shop as a world: the contract, tasks and splits, plans, states, and what is on generated shelves."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gagpo.config import WorldConfig
+from gagpo.envs.base import make_world
+from gagpo.envs.check import check_world
+from gagpo.envs.webshop.game import ShopGame
+from gagpo.envs.webshop.generate import generate
+from gagpo.envs.webshop.reward import Goal, score
+from gagpo.envs.webshop.searches import suggested_searches
+from gagpo.envs.webshop.shop import Shop
+from gagpo.envs.webshop.world import WebShopWorld
+
+SMALL = WorldConfig(env="webshop", num_products=300, max_steps=15)
+
+
+def world(**settings: object) -> WebShopWorld:
+    return make_world(replace(SMALL, **settings))
+
+
+def played(game: ShopGame, *commands: str) -> tuple[str, float, bool, bool, dict]:
+    game.reset()
+    for command in commands[:-1]:
+        *_, info = game.step(command)
+        assert info["valid"], command
+    return game.step(commands[-1])
+
+
+@pytest.mark.parametrize("human_goals", [True, False])
+@pytest.mark.parametrize("page_text", ["text", "text_rich"])
+def test_the_contract_holds(human_goals: bool, page_text: str) -> None:
+    check_world(world(human_goals=human_goals, page_text=page_text), num_steps=60)
+
+
+def test_splits_share_no_goal_and_no_wording() -> None:
+    shop = world()
+    num = {split: len(shop._places[split]) for split in ("train", "unseen")}
+    ids = {split: set(shop.tasks(split, n, np.random.default_rng(0))) for split, n in num.items()}
+    assert len(ids["train"]) == num["train"] and not ids["train"] & ids["unseen"]
+    goals = {split: {shop.make(task).goal for task in tasks} for split, tasks in ids.items()}
+    assert not goals["train"] & goals["unseen"]
+    assert sorted(int(task.split("/")[1]) for task in ids["unseen"]) == list(range(num["unseen"]))
+
+
+def test_only_the_task_types_that_are_asked_for_are_drawn() -> None:
+    shop = world(task_types=("beauty", "grocery"))
+    drawn = shop.tasks("train", 20, np.random.default_rng(0))
+    assert {shop.task_type(task) for task in drawn} == {"beauty", "grocery"}
+    with pytest.raises(ValueError, match=r"task_types: 'beuty'.*did you mean 'beauty'"):
+        world(task_types=("beuty",))
+
+
+@pytest.mark.parametrize(
+    "task_id", ["webshop/", "webshop/-1", "webshop/01", "webshop/99999", "shop/1", "webshop/²"]
+)
+def test_a_foreign_task_id_is_refused(task_id: str) -> None:
+    with pytest.raises(ValueError, match=r"task_id.*expected webshop/"):
+        world().make(task_id)
+
+
+def test_more_tasks_than_goals_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"10000 tasks of split 'unseen'.*lower"):
+        world().tasks("unseen", 10_000, np.random.default_rng(0))
+
+
+def test_plans_win_from_the_start_and_from_a_wrong_page() -> None:
+    shop = world()
+    tasks = shop.tasks("train", 40, np.random.default_rng(0))
+    num_won = 0
+    for task in tasks:
+        game = shop.make(task)
+        for astray in (
+            (),
+            ("search[kettle]", "click[next >]"),
+            ("search[<c> beauty]", "first", "click[features]"),
+        ):
+            game.reset()
+            for command in astray:
+                links = [name for name in game.clickables() if name.startswith("b0")]
+                game.step(f"click[{links[-1]}]" if command == "first" else command)
+            if (command := game.expert()) is None:
+                break
+            for _ in range(12):
+                assert command is not None
+                _, reward, terminated, _, info = game.step(command)
+                if terminated:
+                    break
+                command = game.expert()
+            assert info["won"] and reward == 10.0 and info["score"] == 1.0
+            num_won += 1
+    assert num_won >= 0.9 * 3 * len(tasks)
+
+
+def test_a_purchase_pays_by_rule() -> None:
+    shop = world()
+    game = shop.make("webshop/3")
+    wrong = played(game, "search[<r>]", f"click[{first_link(game, 'search[<r>]')}]", "click[buy now]")
+    _, reward, terminated, truncated, info = wrong
+    assert terminated and not truncated and not info["won"] and reward == 0.0 and 0 <= info["score"] < 1
+    part = world(partial_reward=True).make("webshop/3")
+    _, reward, *_ = played(part, "search[<r>]", f"click[{first_link(part, 'search[<r>]')}]", "click[buy now]")
+    assert reward == 10.0 * info["score"] == 10.0 * info["parts"]["total"]
+    with pytest.raises(ValueError, match="has ended"):
+        game.step("click[buy now]")
+
+
+def first_link(game: ShopGame, search: str) -> str:
+    played(game, search)
+    return next(name for name in game.clickables() if name.startswith("b0"))
+
+
+def test_searches_that_find_the_same_are_one_state() -> None:
+    game = world().make("webshop/0")
+    played(game, "search[long sleeve dress]")
+    key, text = game.state_key(), game.observation()
+    played(game, "search[the DRESSES with a long sleeve]")
+    assert (game.state_key(), game.observation()) == (key, text)
+    played(game, "search[short sleeve dress]")
+    assert game.state_key() != key
+    # An address of the original names its page, and the words of the search: these lead elsewhere.
+    played(game, "search[long sleeve dress search_results]")
+    assert game.state_key() != key
+
+
+def test_options_are_chosen_in_any_order_and_leave_with_the_product() -> None:
+    game = world().make("webshop/0")
+    link = first_link(game, "search[<q> jeans]")
+    played(game, "search[<q> jeans]", f"click[{link}]")
+    by_option: dict[str, str] = {}
+    for name, values in game._shop.catalogue.product(link.upper()).options:
+        by_option[name] = values[0]
+    one, two = (f"click[{value}]" for value in by_option.values())
+    keys = set()
+    for pair in ((one, two), (two, one), (one, two, one)):
+        played(game, "search[<q> jeans]", f"click[{link}]", *pair)
+        keys.add(game.state_key())
+    assert len(keys) == 1 and dict(game.snapshot()[0].options) == by_option
+    game.step("click[< prev]")
+    game.step(f"click[{link}]")
+    assert game.snapshot()[0].options == ()
+
+
+def test_a_game_goes_through_pickle_without_the_shop() -> None:
+    game = world().make("webshop/0")
+    content = pickle.dumps(game)
+    assert len(content) < 5_000
+    assert pickle.loads(content)._shop is game._shop
+
+
+def test_searches_are_suggested_by_the_instruction_alone() -> None:
+    text = "i need a men's shirt with a slim fit and long sleeve, navy blue color"
+    text += ", and price lower than 50.00 dollars"
+    assert suggested_searches(text) == (
+        "search[a slim fit]",
+        "search[i need a men's shirt a slim fit long sleeve navy blue color]",
+        "search[i need a men's shirt]",
+        "search[long sleeve]",
+        "search[navy blue color]",
+    )
+    assert suggested_searches("...") == ("search[a]",)
+
+
+def test_generated_shelves_make_search_options_and_prices_matter() -> None:
+    products, attributes, requests = generate(900, 1)
+    assert (products, attributes, requests) == generate(900, 1)
+    assert products != generate(900, 2)[0]
+    assert len({p["asin"] for p in products}) == len(products) == len(attributes) == 900
+    assert len({p["query"] for p in products}) == 30 and len({p["category"] for p in products}) == 5
+    assert 200 < len(requests) < 340
+    ranges = sum(" to " in p["pricing"] for p in products)
+    assert 100 < ranges < 260 and any(not p["pricing"] for p in products)
+    by_asin = {p["asin"]: p for p in products}
+    for asin, (request,) in requests.items():
+        offered = {v["value"] for values in by_asin[asin]["customization_options"].values() for v in values}
+        assert set(request["instruction_options"]) <= offered
+        assert set(request["instruction_attributes"]) <= set(attributes[asin]["attributes"])
+        assert all(wanted in request["instruction"] for wanted in request["instruction_attributes"])
+
+
+def test_a_wrong_product_options_and_price_each_cost_something() -> None:
+    """Among products of the wanted kind most do not have the full score, so that a look is needed."""
+    shop = world(num_products=2000).shop
+    scores = np.array([one for goal in shop.goals[:60] for one in scores_of_its_kind(shop, goal)])
+    assert 0.01 < np.mean(scores == 1.0) < 0.3 and len(set(scores.round(3))) > 10
+
+
+def scores_of_its_kind(shop: Shop, goal: Goal) -> list[float]:
+    """Of each product of the wanted kind, with every option chosen that it has."""
+    return [
+        score(
+            product, goal, shop.prices[product.asin], sum((v for _, v in product.options), ()), shop.nouns
+        ).total
+        for product in shop.catalogue
+        if product.query == goal.query
+    ]
