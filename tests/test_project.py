@@ -44,7 +44,7 @@ LAYERS = {
         """,
     ),
     "worlds, rollout and run folder": Layer(
-        {"numpy", "pyarrow", "gymnasium"},
+        {"numpy", "pyarrow", "gymnasium", "rapidfuzz", "spacy"},
         """
         gagpo.envs gagpo.envs.problem gagpo.envs.rules gagpo.envs.wording gagpo.envs.goals gagpo.envs.pddl
         gagpo.envs.planner gagpo.envs.shortest gagpo.envs.rooms gagpo.envs.houses gagpo.envs.picture
@@ -55,6 +55,11 @@ LAYERS = {
         gagpo.envs.keydoor gagpo.envs.tabular gagpo.envs.meet
         gagpo.envs.webshop gagpo.envs.webshop.wordbreak gagpo.envs.webshop.porter gagpo.envs.webshop.analysis
         gagpo.envs.webshop.postings gagpo.envs.webshop.index_files gagpo.envs.webshop.index
+        gagpo.envs.webshop.fields gagpo.envs.webshop.json_array gagpo.envs.webshop.catalogue
+        gagpo.envs.webshop.files gagpo.envs.webshop.lexicon gagpo.envs.webshop.generate
+        gagpo.envs.webshop.reward gagpo.envs.webshop.goals gagpo.envs.webshop.nouns gagpo.envs.webshop.pages
+        gagpo.envs.webshop.shop gagpo.envs.webshop.searches gagpo.envs.webshop.planner
+        gagpo.envs.webshop.game gagpo.envs.webshop.world
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),

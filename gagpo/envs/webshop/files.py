@@ -130,7 +130,7 @@ class Places:
     def catalogue(self, products: Path, attributes: dict[str, Any]) -> Catalogue:
         """The catalogue whose products are cut out of their file when they are asked for."""
         try:
-            with np.load(self.path, allow_pickle=False) as arrays:
+            with np.load(self.path) as arrays:
                 spans, prices = arrays["spans"], arrays["prices"]
                 asins = [asin.decode() for asin in arrays["asins"].tolist()]
                 skipped = json.loads(arrays["skipped"].tobytes())

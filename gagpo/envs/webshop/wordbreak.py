@@ -216,6 +216,7 @@ _EMOJI = rf"{_PICTURE}(?<=f)y+w|(?:m{_NO_SELECTOR}z)?(?:{_JOINED}z)*{_JOINED}|m{
 _OTHERS = rf"[sv][svxzkofywm]*|[cr]{_X}|g{_X}g{_X}|#{_NO_SELECTOR}f?k{_NO_SELECTOR}"
 _TOKEN = re.compile(rf"({_WORD}|{_OTHERS}|{_EMOJI}) *")  # group 1; blanks are passed over at once, for speed
 _LONE_EMOJI = re.compile(rf"({_EMOJI})")
+_BEGIN = re.compile("[aih1nt_svcrg#zpm]")
 
 # The same for text in ASCII, which needs no classes and is most of what there is: five times as fast.
 _JOINT = r"(?:(?<=[a-zA-Z])[.':](?=[a-zA-Z])|(?<=[0-9])[.,;'](?=[0-9]))"
@@ -241,8 +242,8 @@ def _words_one_by_one(text: str) -> list[str]:
     classes = text.translate(_CLASSES)
     found = []
     at = 0
-    while (match := _TOKEN.search(classes, at)) is not None:
-        start = match.start()
+    while (begin := _BEGIN.search(classes, at)) is not None:
+        start = begin.start()
         window = _window_end(text, start)
         readings = [pattern.match(classes, start, window) for pattern in (_TOKEN, _LONE_EMOJI)]
         at = max((match.end(1) for match in readings if match is not None), default=start + 1)
