@@ -29,9 +29,6 @@ import odd_products
 
 from gagpo.envs.webshop.generate import generate
 
-NUM_PRODUCTS = 240
-SEED = 7
-NUM_EPISODES = 60
 NUM_STEPS = 14
 SEARCHES = (
     "kettle", "kettles that boil water", "gluten free", "women's dress slim-fit", "<c> beauty", "<q> teas",
@@ -51,17 +48,21 @@ def main() -> None:
     )
     parser.add_argument("original", type=Path, help="a checkout of princeton-nlp/WebShop")
     parser.add_argument("out", type=Path, help="the file to write")
+    parser.add_argument("--seed", type=int, default=7, help="of the catalogue, of prices and of play")
+    parser.add_argument("--products", type=int, default=240, help="generated products, besides the odd ones")
+    parser.add_argument("--episodes", type=int, default=60, help="of each mode and each kind of goals")
     arguments = parser.parse_args()
-    catalogue = make_catalogue()
+    catalogue = make_catalogue(arguments.products, arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
-        record = recorded(arguments.original.resolve(), Path(folder), catalogue)
+        original = arguments.original.resolve()
+        record = recorded(original, Path(folder), catalogue, arguments.seed, arguments.episodes)
     text = json.dumps({**catalogue, **record}, ensure_ascii=False, indent=0)
     arguments.out.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     print(f"{arguments.out}: {arguments.out.stat().st_size / 1e3:.0f} kB")
 
 
-def make_catalogue() -> dict[str, Any]:
-    products, attributes, requests = generate(NUM_PRODUCTS, SEED)
+def make_catalogue(num_products: int, seed: int) -> dict[str, Any]:
+    products, attributes, requests = generate(num_products, seed)
     return {
         "products": products + odd_products.PRODUCTS,
         # Without human goals the original needs an entry for every product.
@@ -70,16 +71,18 @@ def make_catalogue() -> dict[str, Any]:
     }
 
 
-def recorded(original: Path, folder: Path, catalogue: dict[str, Any]) -> dict[str, Any]:
+def recorded(
+    original: Path, folder: Path, catalogue: dict[str, Any], seed: int, num_episodes: int
+) -> dict[str, Any]:
     """Play the original on a catalogue that is laid out in `folder`."""
     (folder / "web_agent_site").mkdir()
     for name, content in catalogue.items():
         (folder / f"{name}.json").write_text(json.dumps(content), "utf-8")
     text_env = load_original(original, folder)
     make_index(original, folder)
-    record: dict[str, Any] = {"versions": versions(), "seed": SEED, "nouns": nouns(catalogue)}
+    record: dict[str, Any] = {"versions": versions(), "seed": seed, "nouns": nouns(catalogue)}
     for human in (True, False):
-        random.seed(SEED)
+        random.seed(seed)
         server = text_env.SimServer("http://127.0.0.1:3000", str(folder / "products.json"), human_goals=human)
         prices = server.product_prices
         kind = "human" if human else "synthetic"
@@ -87,9 +90,9 @@ def recorded(original: Path, folder: Path, catalogue: dict[str, Any]) -> dict[st
             "prices": prices,
             "goals": [slim(goal) for goal in server.goals],
             "episodes": [
-                episode(text_env, server, mode, number)
+                episode(text_env, server, mode, number, seed)
                 for mode in ("text", "text_rich")
-                for number in range(NUM_EPISODES)
+                for number in range(num_episodes)
             ],
         }
     return record
@@ -138,9 +141,9 @@ def slim(goal: dict[str, Any]) -> dict[str, Any]:
     return {key: goal[key] for key in keys}
 
 
-def episode(text_env: Any, server: Any, mode: str, number: int) -> dict[str, Any]:
+def episode(text_env: Any, server: Any, mode: str, number: int, seed: int) -> dict[str, Any]:
     """One episode: half of them look for the goal's product, half wander."""
-    rng = random.Random(f"{mode}/{number}/{len(server.goals)}")
+    rng = random.Random(f"{seed}/{mode}/{number}/{len(server.goals)}")
     index = rng.randrange(len(server.goals))
     env = text_env.WebAgentTextEnv(observation_mode=mode, server=server)
     observation, _ = env.reset(session=index)

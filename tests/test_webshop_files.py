@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gagpo.config import WorldConfig
 from gagpo.envs.base import make_world
 from gagpo.envs.check import check_world
-from gagpo.envs.webshop import json_array
+from gagpo.envs.webshop import json_array, nouns
 from gagpo.envs.webshop.catalogue import from_records
 from gagpo.envs.webshop.files import find_files, read_object
 from gagpo.envs.webshop.generate import write_catalogue
@@ -97,6 +97,16 @@ def test_nouns_of_a_tagger_are_used_where_they_lie_beside(folder: Path) -> None:
     (folder / f"items_nouns_{NUM}.json").write_text('{"x": [1]}', "utf-8")
     with pytest.raises(ValueError, match=r"items_nouns_120.json: x: \[1\]; expected a list of texts"):
         opened(folder, shop_seed=10)
+
+
+def test_nouns_are_written_beside_the_products(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        nouns, "tagged", lambda titles: {title: title.lower().split()[:1] for title in titles}
+    )
+    nouns.main([str(folder / f"items_shuffle_{NUM}.json")])
+    shop = opened(folder, shop_seed=11).shop
+    titles = [product.title for product in shop.catalogue]
+    assert [shop.nouns(title) for title in titles] == [(title.lower().split()[0],) for title in titles]
 
 
 def test_missing_files_are_told_with_a_remedy(folder: Path, tmp_path: Path) -> None:

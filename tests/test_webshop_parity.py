@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import random
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from gagpo.envs.webshop.catalogue import from_records
 from gagpo.envs.webshop.game import ShopGame
 from gagpo.envs.webshop.goals import human_goals, synthetic_goals
 from gagpo.envs.webshop.index import Index
+from gagpo.envs.webshop.nouns import plain_nouns
 from gagpo.envs.webshop.reward import Goal
 from gagpo.envs.webshop.shop import Shop
 
@@ -89,6 +92,26 @@ def replay(ours: Shop, episode: dict[str, Any], where: str) -> None:
         else:
             assert list(game.clickables()) == expected["clickables"], here
             assert (game.snapshot()[0].page == "search") == expected["has_search_bar"], here
+
+
+def test_the_plain_rule_for_nouns_comes_near_the_tagger() -> None:
+    """On pairs of titles: how often both give one r_type, with and without a match of query or category."""
+    tagged = golden()["nouns"]
+    rng = random.Random(0)
+    pairs = [rng.sample(sorted(tagged), 2) for _ in range(5000)]
+    for match, least in ((True, 0.99), (False, 0.95)):
+        same = [
+            r_type(tagged[one], tagged[two], match) == r_type(plain_nouns(one), plain_nouns(two), match)
+            for one, two in pairs
+        ]
+        assert sum(same) / len(same) > least
+
+
+def r_type(wanted: Sequence[str], found: Sequence[str], match: bool) -> float:
+    share = len(set(wanted) & set(found)) / len(wanted) if wanted else 0.2
+    if share < 0.1:
+        return 0.1 if share else 0.0
+    return 1.0 if match or share > 0.2 else 0.5
 
 
 def test_the_record_holds_what_is_worth_comparing() -> None:

@@ -24,16 +24,16 @@ from gagpo.envs.webshop.reward import Nouns
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 # What titles hold that is no noun, in lower case.
 NO_NOUNS = """
-a an and any are as at be best by can easy extra for free from great high in into is it its large light
-long low made more natural new no non not of off on or our out over short small soft that the their this
-to up very with without you your
+a an and any are as at be best by can for from great in into is it its made more new no not of off on or
+our out over that the their this to up very with without you your
 """
 OTHERS = frozenset(NO_NOUNS.split())
 
 
 def plain_nouns(title: str) -> tuple[str, ...]:
-    """The words of a title but for some fifty that are none: an approximation of a tagger."""
-    return tuple(word for word in WORD.findall(title.lower()) if word not in OTHERS)
+    """The words of a title but for some forty: to a tagger, most words of a title are names."""
+    words = (word.removesuffix("'s") for word in WORD.findall(title.lower()))
+    return tuple(word for word in words if word not in OTHERS)
 
 
 def nouns_beside(products: Path) -> Nouns:
@@ -66,13 +66,13 @@ def tagged(titles: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Tag the titles of a products file."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("products", type=Path, help="an items_shuffle*.json")
-    products = parser.parse_args().products
+    products = parser.parse_args(argv).products
     titles = [fields.text(record, "name", str(products)) for *_, record in items(products)]
     path = nouns_file(products)
     aside = path.with_suffix(".part")
