@@ -61,6 +61,9 @@ class WorldConfig(_Checked):
     shop_seed: int = _at(0, "of a generated catalogue, of prices and price limits", low=0)
     human_goals: bool = _at(True, "what people asked for, else synthetic instructions (env webshop)")
     page_text: str = _at("text", "WebShop's observation mode", choices=("text", "text_rich"))
+    suggest_searches: bool = _at(
+        True, "offer searches in words of the request, as `masked` needs; else search[<words>] (env webshop)"
+    )
     partial_reward: bool = _at(False, "a purchase pays success_reward times its score (env webshop)")
     num_receptacles: int = _at(8, "receptacles of a generated house, up to 40 a room", low=4, high=160)
     num_objects: int = _at(6, "objects of a generated house", low=2, high=60)

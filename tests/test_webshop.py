@@ -17,6 +17,7 @@ from gagpo.envs.webshop.reward import Goal, score
 from gagpo.envs.webshop.searches import suggested_searches
 from gagpo.envs.webshop.shop import Shop
 from gagpo.envs.webshop.world import WebShopWorld
+from gagpo.prompts import PROMPTS
 
 SMALL = WorldConfig(env="webshop", num_products=300, max_steps=15)
 
@@ -165,6 +166,16 @@ def test_searches_are_suggested_by_the_instruction_alone() -> None:
         "search[navy blue color]",
     )
     assert suggested_searches("...") == ("search[a]",)
+
+
+def test_a_policy_with_words_of_its_own_is_shown_an_open_search() -> None:
+    shop = world(suggest_searches=False)
+    check_world(shop)
+    game = shop.make("webshop/0")
+    game.reset()
+    assert game.admissible() == ("search[<words>]",) and game.expert() is None
+    prompt = PROMPTS["gigpo"].state(game.goal, [], game.observation(), game.admissible(), 0)
+    assert "In place of <words> write words of your own" in prompt
 
 
 def test_generated_shelves_make_search_options_and_prices_matter() -> None:

@@ -12,6 +12,7 @@ from gagpo.envs.webshop.searches import suggested_searches
 from gagpo.envs.webshop.shop import Shop
 
 Snapshot = tuple[State, int]
+OPEN_SEARCH = "search[<words>]"
 
 
 class ShopGame:
@@ -22,8 +23,9 @@ class ShopGame:
     "score" (what the original pays) and "parts" of it. The `max_steps`-th step truncates. What the
     original ignores shows the same page again and costs a step.
 
-    Every search is accepted, on every page. `admissible` lists, on the search page, the searches that
-    the words of the goal suggest, so that there is something to choose from.
+    Every search is accepted, on every page. On the search page `admissible` lists the searches that
+    the words of the goal suggest, so that there is something to choose from; without
+    `suggest_searches` it is "search[<words>]", for a policy that finds words of its own.
     """
 
     def __init__(
@@ -35,11 +37,12 @@ class ShopGame:
         max_steps: int,
         success_reward: float,
         partial_reward: bool,
+        suggest_searches: bool = True,
     ) -> None:
         self.task_id, self.goal = task_id, goal.instruction
         self.max_steps, self.success_reward, self.partial_reward = max_steps, success_reward, partial_reward
         self._shop, self._goal = shop, goal
-        self._searches = suggested_searches(goal.instruction)
+        self._searches = suggested_searches(goal.instruction) if suggest_searches else ()
         self.restore((State(), 0))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict]:
@@ -80,7 +83,7 @@ class ShopGame:
     def admissible(self) -> tuple[str, ...]:
         """The clicks that the page accepts and, on the search page, suggested searches; sorted."""
         if self._state.page == "search":
-            return self._searches
+            return self._searches or (OPEN_SEARCH,)
         commands = (f"click[{name}]" for name in self._clickables)
         return tuple(sorted(c for c in commands if self._shop.accepts(c, self._clickables)))
 
@@ -95,7 +98,8 @@ class ShopGame:
         self._clickables = clickables(self._pieces)
 
     def expert(self) -> str | None:
-        """The next command towards a purchase of full score; None where none is known."""
+        """The next command towards a purchase of full score; None where none is known, and on the
+        search page without `suggest_searches`."""
         return planner.next_command(self._shop, self._goal, self._searches, self._state)
 
     def render(self) -> str:

@@ -25,7 +25,7 @@ NUM_GENERATED = 2000
 MAX_UNSEEN = 500  # the first goals, as the published experiments hold them out
 UNSEEN_SHARE = 5
 FIXED_WORDS = (
-    '[SEP] [button] [button_] clicked You have . , : { } " click[ search[ Price: Rating: N.A. Buy Now'
+    '[SEP] [button] [button_] clicked You have . , : { } " click[ search[<words>] Price: Rating: N.A. Buy Now'
 )
 
 
@@ -88,6 +88,7 @@ class WebShopWorld:
             max_steps=config.max_steps,
             success_reward=config.success_reward,
             partial_reward=config.partial_reward,
+            suggest_searches=config.suggest_searches,
         )
 
     def task_type(self, task_id: str) -> str:
