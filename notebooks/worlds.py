@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -40,10 +42,11 @@ before = set(globals())
 # in `gagpo/config.py`.
 
 # %% tags=["parameters"]
-# household, keydoor, frozenlake, alfworld (set games too), or a world that a package adds.
+# household, webshop, keydoor, frozenlake, alfworld (set games too), or a world that a package adds.
 env = "household"
 games = None
 unseen_games = None
+catalogue = None
 task_types = []
 max_steps = 50
 success_reward = 10.0
@@ -115,7 +118,7 @@ widgets.show(value_graph(exact_task, policy=policy, gamma=config.credit.gamma))
 # Measured here and now, each world with its default size; other work on the machine counts against it.
 
 # %%
-speed_table([WorldConfig(env=name) for name in ("household", "keydoor", "frozenlake")])
+speed_table([WorldConfig(env=name) for name in ("household", "webshop", "keydoor", "frozenlake")])
 
 # %% [markdown]
 # ## Made with
