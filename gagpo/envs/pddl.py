@@ -16,8 +16,9 @@ Expression = "str | list"  # nested lists of words
 
 MAX_CHARACTERS = 4_000_000
 MAX_DEPTH = 32
-MAX_FACTS = 20_000  # official games have about 800
-MAX_THINGS = 500  # receptacles and objects together; official games have about 100
+MAX_FACTS = 5_000  # official games have up to 1,100
+MAX_THINGS = 300  # receptacles and objects together; official games have up to 120
+MAX_PLACES = 300  # locations that something is at; official games have up to 70
 # init predicates by the number of their arguments
 STATIC = dict.fromkeys(ABILITIES, 1) | {"openable": 1}
 CONDITION_FACTS = {
@@ -74,6 +75,9 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
     objects |= {o for name in ("inreceptacle", "objectatlocation") for o, _ in facts[name]}
     objects |= {o for pair in facts["inreceptacleobject"] for o in pair}
     _check_things(receptacles, objects)
+    places = {*location.values(), *(place for _, place in facts["objectatlocation"])}
+    if len(places) > MAX_PLACES:
+        raise ValueError(f":init: {len(places)} locations; expected at most {MAX_PLACES}")
     starts = {place for _, place in facts["atlocation"]}
     if len(starts) != 1:
         raise ValueError(f":init: {len(starts)} locations of the agent (atLocation); expected one")
@@ -106,7 +110,7 @@ def _check_things(receptacles: set[str], objects: set[str]) -> None:
             f"expected at most {MAX_THINGS} together"
         )
     if receptacles & objects:
-        raise ValueError(f":init: {min(receptacles & objects)} is both a receptacle and an object")
+        raise ValueError(f":init: {_short(min(receptacles & objects))} is both a receptacle and an object")
 
 
 def parse(text: str) -> Expression:
@@ -146,7 +150,7 @@ def _sections(expression: Expression) -> dict[str, list[Expression]]:
         if not isinstance(part, list) or not part or not isinstance(part[0], str):
             raise ValueError(f"pddl: {_short(part)} is not a section of a problem")
         if part[0] in sections:
-            raise ValueError(f"pddl: section {part[0]} occurs twice")
+            raise ValueError(f"pddl: section {_short(part[0])} occurs twice")
         sections[part[0]] = part[1:]
     if sections.get(":domain") != ["alfred"]:
         raise ValueError(f"pddl: domain {_short(sections.get(':domain', []))}; expected (:domain alfred)")
@@ -168,7 +172,8 @@ def _facts(init: Sequence[Expression]) -> Facts:
             raise ValueError(f":init: {_short(fact)} is not a fact")
         name, *arguments = (str(word) for word in fact)
         if name not in ARITY:
-            raise ValueError(f":init: fact {name!r} is not supported; known are {', '.join(sorted(ARITY))}")
+            known = ", ".join(sorted(ARITY))
+            raise ValueError(f":init: fact {_short(name)} is not supported; known are {known}")
         if len(arguments) != ARITY[name]:
             raise ValueError(f":init: {_short(fact)} has {len(arguments)} arguments; expected {ARITY[name]}")
         facts[name].append(tuple(arguments))
@@ -180,7 +185,8 @@ def _single(facts: Facts, name: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for id, value in facts[name]:
         if values.setdefault(id, value) != value:
-            raise ValueError(f":init: {name} of {id} is both {values[id]} and {value}; expected one")
+            both = f"{_short(values[id])} and {_short(value)}"
+            raise ValueError(f":init: {name} of {_short(id)} is both {both}; expected one")
     return values
 
 
@@ -189,6 +195,6 @@ def _type_name(type: str | None) -> str | None:
 
 
 def _short(expression: Expression) -> str:
-    """An expression in at most 80 characters, for a message."""
-    text = str(expression)
+    """An expression in at most 80 characters that can be shown, for a message."""
+    text = repr(expression)
     return text if len(text) <= 80 else text[:77] + "..."
