@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 
 from gagpo.envs.goals import read_goal
 from gagpo.envs.problem import ABILITIES, Item, Problem, Receptacle, readable_names
@@ -81,6 +82,7 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
     starts = {place for _, place in facts["atlocation"]}
     if len(starts) != 1:
         raise ValueError(f":init: {len(starts)} locations of the agent (atLocation); expected one")
+    type_names = {type: _type_name(type) or type for type in {*chain.from_iterable(facts["cancontain"])}}
     return Problem(
         receptacles=tuple(
             Receptacle(r, _type_name(receptacle_type.get(r)), location.get(r), r in openable)
@@ -89,7 +91,7 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
         objects=tuple(
             Item(o, _type_name(object_type.get(o)), frozenset(able.get(o, ()))) for o in sorted(objects)
         ),
-        can_contain=frozenset((_type_name(r) or r, _type_name(o) or o) for r, o in facts["cancontain"]),
+        can_contain=frozenset((type_names[r], type_names[o]) for r, o in facts["cancontain"]),
         start=starts.pop(),
         inside=frozenset((o, r) for o, r in facts["inreceptacle"]),
         nearby=frozenset((o, place) for o, place in facts["objectatlocation"]),
@@ -98,7 +100,7 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
         conditions=conditions,
         goal=read_goal(sections[":goal"]),
         sentence=sentence,
-        names=readable_names(id for rows in facts.values() for row in rows for id in row),
+        names=readable_names(chain.from_iterable(chain.from_iterable(facts.values()))),
         walkthrough=tuple(walkthrough),
     )
 
@@ -117,23 +119,29 @@ def parse(text: str) -> Expression:
     """The one expression in a text, in lower case: nested lists of words."""
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"pddl: {len(text)} characters; expected at most {MAX_CHARACTERS}")
-    lines = (line.partition(";")[0] for line in text.lower().splitlines())
-    tokens = " ".join(lines).replace("(", " ( ").replace(")", " ) ").split()
-    top: list[Expression] = []
+    text = text.lower()
+    if ";" in text:
+        text = "\n".join(line.partition(";")[0] for line in text.splitlines())
+    before, *chunks = text.split("(")
+    top: list[Expression] = before.split()
     stack = [top]
-    for i, token in enumerate(tokens):
-        if token == "(":
-            if len(stack) > MAX_DEPTH:
-                raise ValueError(f"pddl: nested deeper than {MAX_DEPTH} at token {i}")
-            inner: list[Expression] = []
-            stack[-1].append(inner)
-            stack.append(inner)
-        elif token == ")":
+    if ")" in before:
+        raise ValueError("pddl: parenthesis 1 closes what was never opened")
+    # Most of a problem are flat facts, so what stands between two opening ones is read at once.
+    for i, chunk in enumerate(chunks):
+        if len(stack) > MAX_DEPTH:
+            raise ValueError(f"pddl: nested deeper than {MAX_DEPTH} at opening parenthesis {i + 1}")
+        words, closing, rest = chunk.partition(")")
+        inner: list[Expression] = words.split()
+        stack[-1].append(inner)
+        if closing and not rest.strip():
+            continue
+        stack.append(inner)
+        for words in rest.split(")") if closing else ():
             if len(stack) == 1:
-                raise ValueError(f"pddl: token {i} closes what was never opened")
+                raise ValueError(f"pddl: too many are closed after opening parenthesis {i + 1}")
             stack.pop()
-        else:
-            stack[-1].append(token)
+            stack[-1].extend(words.split())
     if len(stack) != 1:
         raise ValueError(f"pddl: {len(stack) - 1} parentheses are never closed")
     if len(top) != 1:
@@ -166,17 +174,18 @@ def _facts(init: Sequence[Expression]) -> Facts:
         raise ValueError(f":init: {len(init)} facts; expected at most {MAX_FACTS}")
     facts: Facts = defaultdict(list)
     for fact in init:
-        if isinstance(fact, list) and fact[:1] == ["="]:
-            continue
-        if not isinstance(fact, list) or not fact or not all(isinstance(word, str) for word in fact):
+        if not isinstance(fact, list) or set(map(type, fact)) != {str}:  # nor is an empty one
+            if isinstance(fact, list) and fact[:1] == ["="]:
+                continue
             raise ValueError(f":init: {_short(fact)} is not a fact")
-        name, *arguments = (str(word) for word in fact)
-        if name not in ARITY:
+        name, *arguments = fact
+        if ARITY.get(name) == len(arguments):
+            facts[name].append(tuple(arguments))
+        elif name in ARITY:
+            raise ValueError(f":init: {_short(fact)} has {len(arguments)} arguments; expected {ARITY[name]}")
+        elif name != "=":
             known = ", ".join(sorted(ARITY))
             raise ValueError(f":init: fact {_short(name)} is not supported; known are {known}")
-        if len(arguments) != ARITY[name]:
-            raise ValueError(f":init: {_short(fact)} has {len(arguments)} arguments; expected {ARITY[name]}")
-        facts[name].append(tuple(arguments))
     return facts
 
 
