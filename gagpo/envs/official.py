@@ -156,7 +156,7 @@ def _read_json(path: Path, max_bytes: int) -> object:
             content = _unpacked(content, max_bytes + 1)
         if len(content) > max_bytes:
             raise ValueError(f"more than {max_bytes} bytes")
-        if sum(map(content.count, (b",", b"[", b"{"))) > MAX_JSON_SIGNS:
+        if len(content) > MAX_JSON_SIGNS and sum(map(content.count, (b",", b"[", b"{"))) > MAX_JSON_SIGNS:
             raise ValueError(f"more than {MAX_JSON_SIGNS} commas and opening brackets")
         return json.loads(content)
     except (OSError, ValueError, RecursionError, lzma.LZMAError, MemoryError) as error:

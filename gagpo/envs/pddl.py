@@ -51,7 +51,7 @@ INERT = {
 }
 ARITY = STATIC | dict.fromkeys(CONDITION_FACTS, 1) | {"opened": 1} | dict.fromkeys(PAIRS, 2) | INERT
 
-Facts = dict[str, list[tuple[str, ...]]]
+Facts = dict[str, list[list[str]]]
 
 
 def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> Problem:
@@ -180,7 +180,7 @@ def _facts(init: Sequence[Expression]) -> Facts:
             raise ValueError(f":init: {_short(fact)} is not a fact")
         name, *arguments = fact
         if ARITY.get(name) == len(arguments):
-            facts[name].append(tuple(arguments))
+            facts[name].append(arguments)
         elif name in ARITY:
             raise ValueError(f":init: {_short(fact)} has {len(arguments)} arguments; expected {ARITY[name]}")
         elif name != "=":

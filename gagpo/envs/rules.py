@@ -98,9 +98,10 @@ class Rules:
 
     def _index_places(self) -> None:
         """Receptacles by location, the "go to" commands of each, and the appliances."""
-        places = range(len(self.place_index))
         reached = [r for r, place in enumerate(self.place_of) if place >= 0]
-        self.receptacles_at = [[r for r in reached if self.place_of[r] == place] for place in places]
+        self.receptacles_at: list[list[int]] = [[] for _ in self.place_index]
+        for r in reached:
+            self.receptacles_at[self.place_of[r]].append(r)
         go = {r: (f"go to {self.receptacle_names[r]}", Action("go", receptacle=r)) for r in reached}
         self.go_commands = {
             place: dict(go[r] for r in reached if self.place_of[r] != place)
