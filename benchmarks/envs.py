@@ -210,8 +210,8 @@ def beside_textworld(games: str) -> str:
     num = sum(map(len, walks))
     return (
         f"TextWorld beside ours, {len(ids)} official games, {num} steps, the same answers:\n"
-        f"  ours       {1e3 * make / len(ids):8.2f} ms to make one, {num / play_s:9,.1f} steps/s with resets\n"
-        f"  TextWorld  {1e3 * load_s / len(ids):8.2f} ms to make one, {num / slow_s:9,.1f} steps/s with resets"
+        f"  ours       {1e3 * make / len(ids):8.2f} ms to make, {num / play_s:9,.1f} steps/s with resets\n"
+        f"  TextWorld  {1e3 * load_s / len(ids):8.2f} ms to make, {num / slow_s:9,.1f} steps/s with resets"
     )
 
 

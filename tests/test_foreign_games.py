@@ -195,3 +195,18 @@ def test_an_exported_game_plays(tmp_path):
     for seed in range(2):
         file = export_game(generate(TASK_TYPES[0], random.Random(seed), 5, 4), tmp_path)
     assert outcome(tmp_path, file) == "played"
+
+
+def test_facts_and_goals_made_to_fill_the_memory_are_refused(tmp_path):
+    good = valid_games()[0]
+    head, _, tail = good["pddl_problem"].partition("(:init")
+    places = " ".join(f"(objectAtLocation thing_bar_1 loc_bar_{i})" for i in range(600))
+    names = " ".join(f"?x{i}" for i in range(20_000))
+    goal = f"(:goal (exists ({names}) (and {'(exists (?y) (holds a ?y))' * 20_000}))))"
+    for problem, reason in (
+        (f"{head} (:init {places} {tail}", "locations; expected at most 500"),
+        (f"{head} (:init {tail.partition('(:goal')[0]} {goal}", "words; expected at most 1000"),
+    ):
+        entries = [valid_games()[1], good | {"pddl_problem": problem}]
+        path = packed(tmp_path, json.dumps(entries).encode())
+        assert reason in outcome(path, path)

@@ -59,7 +59,7 @@ def _bound(word: object, scope: Mapping[str, str]) -> str:
     if not isinstance(word, str):
         raise ValueError(f":goal: {str(word)[:80]!r} where a variable or a constant was expected")
     if word.startswith("?") and word not in scope:
-        raise ValueError(f":goal: variable {word[:80]!r} is not bound")
+        raise ValueError(f":goal: variable {ascii(word[:80])[1:-1]} is not bound")
     return scope.get(word, word)
 
 

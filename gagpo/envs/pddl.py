@@ -17,9 +17,9 @@ Expression = "str | list"  # nested lists of words
 
 MAX_CHARACTERS = 4_000_000
 MAX_DEPTH = 32
-MAX_FACTS = 5_000  # official games have up to 1,100
-MAX_THINGS = 300  # receptacles and objects together; official games have up to 120
-MAX_PLACES = 300  # locations that something is at; official games have up to 70
+MAX_FACTS = 20_000  # official games have up to 1,100
+MAX_THINGS = 500  # receptacles and objects together; official games have up to 120
+MAX_PLACES = 500  # locations that something is at; official games have up to 70
 # init predicates by the number of their arguments
 STATIC = dict.fromkeys(ABILITIES, 1) | {"openable": 1}
 CONDITION_FACTS = {
@@ -126,7 +126,7 @@ def parse(text: str) -> Expression:
     top: list[Expression] = before.split()
     stack = [top]
     if ")" in before:
-        raise ValueError("pddl: parenthesis 1 closes what was never opened")
+        raise ValueError("pddl: the first parenthesis closes what was never opened")
     # Most of a problem are flat facts, so what stands between two opening ones is read at once.
     for i, chunk in enumerate(chunks):
         if len(stack) > MAX_DEPTH:
@@ -139,7 +139,7 @@ def parse(text: str) -> Expression:
         stack.append(inner)
         for words in rest.split(")") if closing else ():
             if len(stack) == 1:
-                raise ValueError(f"pddl: too many are closed after opening parenthesis {i + 1}")
+                raise ValueError(f"pddl: after opening parenthesis {i + 1}, one closes what was never opened")
             stack.pop()
             stack[-1].extend(words.split())
     if len(stack) != 1:
@@ -185,7 +185,7 @@ def _facts(init: Sequence[Expression]) -> Facts:
             raise ValueError(f":init: {_short(fact)} has {len(arguments)} arguments; expected {ARITY[name]}")
         elif name != "=":
             known = ", ".join(sorted(ARITY))
-            raise ValueError(f":init: fact {_short(name)} is not supported; known are {known}")
+            raise ValueError(f":init: fact {name[:80]!r} is not supported; known are {known}")
     return facts
 
 
@@ -205,5 +205,6 @@ def _type_name(type: str | None) -> str | None:
 
 def _short(expression: Expression) -> str:
     """An expression in at most 80 characters that can be shown, for a message."""
-    text = repr(expression)
+    plain = isinstance(expression, str) and expression.isprintable()
+    text = str(expression) if plain else repr(expression)
     return text if len(text) <= 80 else text[:77] + "..."
