@@ -10,6 +10,7 @@ RUN ?= household
 RECIPE ?= recipes/household.yaml
 PARAMS ?=
 LAB ?=
+GAMES ?=
 EXTRAS := train,lab,dev
 # Python 3.11 first: the lock file was tested there. The last is whatever the system calls python3.
 PYTHONS := python3.11 python3.14 python3.13 python3.12 python3.10 python3
@@ -62,8 +63,11 @@ lint: $(READY)  ## ruff: rules and format
 	"$(PYTHON)" -m ruff check .
 	"$(PYTHON)" -m ruff format --check .
 
-bench: $(READY)  ## the benchmarks, one after the other
-	@set -e; for script in benchmarks/*.py; do echo "== $$script"; "$(PYTHON)" "$$script"; done
+bench: $(READY)  ## the benchmarks; GAMES=/path/to/official/games adds these
+	@echo "== benchmarks/credit_speed.py"
+	"$(PYTHON)" benchmarks/credit_speed.py
+	@echo "== benchmarks/envs.py"
+	"$(PYTHON)" benchmarks/envs.py $(GAMES)
 
 # The CUDA libraries are left out of the lock: torch names them itself, and not every machine has them.
 lock:  ## renew requirements.lock from the bounds in pyproject.toml (needs python3.11)

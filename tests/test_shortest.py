@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import time
 
 import pytest
 from hypothesis import assume, given, settings
@@ -67,7 +68,7 @@ def assert_exact(rules: Rules, state: State) -> None:
         assert plan is None and fast is None
         return
     assert len(plan) == expected and rules.won(follow(rules, state, plan))
-    least = shortest._estimate(rules, state)
+    least = shortest._estimate(rules, state, shortest._Effort(rules))
     assert least is not None and least <= expected
 
 
@@ -166,9 +167,63 @@ def test_putting_down_what_could_be_used_is_shorter_by_hand():
     assert env.shortest_plan() == []
 
 
-def test_a_search_without_end_is_an_error(monkeypatch):
-    monkeypatch.setattr(shortest, "MAX_STATES", 2)
+def test_a_search_that_takes_too_long_is_given_up_with_a_word(monkeypatch):
     env = Game(Rules(read_problem(TWO_APPLES, "x.")), "x", max_steps=50, success_reward=1.0)
     env.step("take apple 1 from countertop 1")
-    with pytest.raises(ValueError, match="no shortest plan among 2 states"):
+    monkeypatch.setattr(shortest, "MAX_WAYS", 12)
+    with pytest.raises(ValueError, match=r"state: .* given up after 12 ways to the goal; `plan` gives"):
         env.distance()
+    assert len(env.plan()) == 4
+    monkeypatch.setattr(shortest, "MAX_WAYS", 50)
+    assert env.distance() == 3
+
+
+def hostile(goal: str, num_beds: int, num_shelves: int, num_books: int, num_lamps: int, each: int) -> Rules:
+    """As many receptacles and objects as a problem may have; `each` object is on that many shelves."""
+    places = [f"{'bed' if i < num_beds else 'shelf'}_bar_{i}" for i in range(num_beds + num_shelves)]
+    facts = ["(atLocation a loc0)", *(f"(canContain {r}Type BookType)" for r in ("Bed", "Shelf"))]
+    for i, r in enumerate(places):
+        facts += [f"(receptacleType {r} {r.partition('_')[0]}Type)", f"(receptacleAtLocation {r} loc{i})"]
+        facts += [f"(openable {r})"]
+    rng = random.Random(0)
+    for i in range(num_books + num_lamps):
+        o, type = f"thing_bar_{i}", "BookType" if i < num_books else "LampType"
+        facts += [f"(objectType {o} {type})", f"(heatable {o})"]
+        facts += [f"(pickupable {o})"] if each else []
+        facts += [f"(toggleable {o})"] if i >= num_books else []
+        facts += [f"(inReceptacle {o} {r})" for r in rng.sample(places[num_beds:], each)]
+    return Rules(
+        read_problem(f"(define (problem p) (:domain alfred) (:init {' '.join(facts)}) {goal})", "x.")
+    )
+
+
+TWO_BOOKS = """(:goal (exists (?r - receptacle) (and (receptacleType ?r BedType) (exists (?o - object) (and
+    (inReceptacle ?o ?r) (objectType ?o BookType) (exists (?p - object) (and (inReceptacle ?p ?r)
+    (objectType ?p BookType) (not (= ?o ?p)))))))))"""
+HOT_BOOK = """(:goal (exists (?r - receptacle) (exists (?o - object) (and (heatable ?o) (isHot ?o)
+    (inReceptacle ?o ?r) (objectType ?o BookType) (receptacleType ?r BedType)))))"""
+BOOK_IN_LIGHT = """(:goal (and (exists (?t - object ?r - receptacle ?a - agent ?l - location) (and
+    (objectType ?t LampType) (toggleable ?t) (isToggled ?t) (receptacleAtLocation ?r ?l) (atLocation ?a ?l)
+    (inReceptacle ?t ?r))) (exists (?o - object ?a - agent) (and (objectType ?o BookType) (holds ?a ?o)))))"""
+
+
+@pytest.mark.parametrize(
+    ("goal", "sizes", "length"),
+    [
+        (TWO_BOOKS, (100, 150, 240, 0, 1), 10),
+        (TWO_BOOKS, (80, 170, 240, 0, 60), 10),
+        (TWO_BOOKS, (200, 50, 240, 0, 0), None),  # 57,360 pairs of books that cannot be had, for each bed
+        (HOT_BOOK, (200, 50, 240, 0, 1), None),  # no microwave
+        (BOOK_IN_LIGHT, (10, 200, 150, 130, 60), 4),
+    ],
+)
+def test_problems_made_to_take_forever_take_seconds(goal, sizes, length):
+    rules = hostile(goal, *sizes)
+    start = time.process_time()
+    plan = planner.plan(rules, rules.start)
+    assert (plan and len(plan)) == length
+    try:
+        assert shortest.distance(rules, rules.start) == length
+    except ValueError as error:
+        assert "given up" in str(error) and length is not None
+    assert time.process_time() - start < 20  # two to four, where nothing else runs; without bounds, hours

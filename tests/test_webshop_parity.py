@@ -119,6 +119,6 @@ def test_the_record_holds_what_is_worth_comparing() -> None:
         episodes = golden()[kind]["episodes"]
         steps = [step for episode in episodes for step in episode["steps"]]
         scores = {step["reward"] for step in steps if step["done"]}
-        assert len(steps) > 1000 and len(scores) > 5 and 1.0 in scores
+        assert len(steps) > 1000 and len(scores) >= 5 and 1.0 in scores
         text = "".join(step.get("observation", "") for step in steps)
         assert "[clicked button]" in text and "You have clicked" in text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from gagpo.envs import wording
 from gagpo.envs.base import SPLITS
 from gagpo.envs.game import Game
 from gagpo.envs.household import check_split, check_task_types
-from gagpo.envs.official import GameSource, OfficialGame, find_games
+from gagpo.envs.official import GameSource, OfficialGame, find_games, named
 from gagpo.envs.pddl import read_problem
 from gagpo.envs.problem import kind_of
 from gagpo.envs.rules import Rules
@@ -42,6 +41,11 @@ class AlfworldWorld:
             raise ValueError("games: not set; env alfworld needs a folder or packed file of official games")
         games = self._find(config.games, "games")
         if config.unseen_games is None:
+            if len(games) < 2:
+                raise ValueError(
+                    f"games: {config.games!r} holds 1 game that can be used (skipped: {self._reasons()}); "
+                    "expected at least 2, or unseen_games to be given"
+                )
             unseen = _held_out(games)
             train = {task_id: game for task_id, game in games.items() if task_id not in unseen}
         else:
@@ -60,8 +64,12 @@ class AlfworldWorld:
 
     def make(self, task_id: str) -> Game:
         """The game of a task id. Raises ValueError for an unknown id or an unreadable problem."""
-        rules = _rules(task_id, self._source(task_id).read())
-        config = self.config
+        source, config = self._source(task_id), self.config
+        game = source.read()
+        try:
+            rules = _rules(game)
+        except ValueError as error:
+            raise ValueError(f"{named(source.file)}: game {task_id!r}: {error}") from error
         return Game(rules, task_id, max_steps=config.max_steps, success_reward=config.success_reward)
 
     def task_type(self, task_id: str) -> str:
@@ -77,16 +85,19 @@ class AlfworldWorld:
         return wording.words(texts)
 
     def _find(self, path: str, field: str) -> dict[str, GameSource]:
-        found = find_games(Path(path).expanduser(), field, self.skipped)
+        found = find_games(path, field, self.skipped)
         task_types = check_task_types(self.config.task_types)
         games = {task_id: game for task_id, game in found.items() if game.task_type in task_types}
         if not games:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items()) or "none"
             raise ValueError(
                 f"{field}: {path!r} holds no game of task types {', '.join(task_types)} "
-                f"({len(found)} of other types; skipped: {reasons})"
+                f"({len(found)} of other types; skipped: {self._reasons()})"
             )
         return games
+
+    def _reasons(self) -> str:
+        """What was left out, and why."""
+        return ", ".join(f"{count} {reason}" for reason, count in self.skipped.items() if count) or "none"
 
     def _source(self, task_id: str) -> GameSource:
         if task_id not in self._games:
@@ -95,16 +106,11 @@ class AlfworldWorld:
 
 
 def _held_out(games: dict[str, GameSource]) -> dict[str, GameSource]:
-    if len(games) < 2:
-        raise ValueError(f"games: {len(games)} game; expected at least 2, or unseen_games to be given")
     ranked = sorted(games, key=lambda task_id: blake2b(task_id.encode(), digest_size=8).digest())
     return {task_id: games[task_id] for task_id in ranked[: max(1, len(games) // HELD_OUT_SHARE)]}
 
 
 @lru_cache(maxsize=128)
-def _rules(task_id: str, game: OfficialGame) -> Rules:
+def _rules(game: OfficialGame) -> Rules:
     """Siblings share the parsed problem; it never changes."""
-    try:
-        return Rules(read_problem(game.pddl_problem, game.sentence, game.walkthrough))
-    except ValueError as error:
-        raise ValueError(f"game {task_id!r}: {error}") from error
+    return Rules(read_problem(game.pddl_problem, game.sentence, game.walkthrough))

@@ -13,17 +13,25 @@ from itertools import count, permutations
 from gagpo.envs.problem import CONDITION_OF_TASK, CONDITIONS, Goal
 
 Literal = tuple[str, ...]
+MAX_WORDS = 1000  # brackets included; official goals have up to 70
 
 
 def read_goal(section: Sequence) -> Goal:
     """The goal in the body of a parsed (:goal ...) section, whose nesting the parser has bounded."""
+    if (num_words := _num_words(section)) > MAX_WORDS:
+        raise ValueError(f":goal: {num_words} words; expected at most {MAX_WORDS}")
     numbers = count()
     literals = {literal for part in section for literal in _literals(part, {}, numbers)}
     for goal, expected in _candidates(literals):
         if expected == literals:
             return goal
     shown = " ".join("(" + " ".join(literal) + ")" for literal in sorted(literals))
-    raise ValueError(f":goal: not the goal of one of ALFWorld's six task types: {shown[:400]}")
+    raise ValueError(f":goal: not the goal of one of ALFWorld's six task types: {shown[:400]!r}")
+
+
+def _num_words(expression: object) -> int:
+    """Words and brackets: what is done with a goal takes up to their square."""
+    return 1 + sum(map(_num_words, expression)) if isinstance(expression, list) else 1
 
 
 def _literals(expression: object, scope: Mapping[str, str], numbers: Iterator[int]) -> Iterator[Literal]:
@@ -51,7 +59,7 @@ def _bound(word: object, scope: Mapping[str, str]) -> str:
     if not isinstance(word, str):
         raise ValueError(f":goal: {str(word)[:80]!r} where a variable or a constant was expected")
     if word.startswith("?") and word not in scope:
-        raise ValueError(f":goal: variable {word} is not bound")
+        raise ValueError(f":goal: variable {ascii(word[:80])[1:-1]} is not bound")
     return scope.get(word, word)
 
 

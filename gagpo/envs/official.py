@@ -1,7 +1,8 @@
 """Finds official ALFWorld games on disk: the folder layout of the release, or one packed file.
 
-Game files come from outside: they are read as JSON, with a bound on their size, and nothing in
-them is evaluated (TextWorld would run the code in a game's grammar).
+Game files come from outside: they are read as JSON, with bounds on size and memory, and nothing in
+them is evaluated (TextWorld would run the code in a game's grammar). Whatever is wrong with one is a
+ValueError that names the file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ GAME_FILE = "game.tw-pddl"
 TRIAL_FILE = "traj_data.json"
 MAX_GAME_BYTES = 20_000_000
 MAX_PACKED_BYTES = 500_000_000
+MAX_JSON_SIGNS = 5_000_000  # commas and opening brackets, as each value takes up to 100 bytes of memory
+MAX_XZ_MEMORY = 200_000_000  # bytes; `xz -9` needs a third of it
+MAX_CHARACTERS = 1000  # of an id or a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +42,31 @@ class GameSource:
 
     task_id: str
     task_type: str
-    source: Path | OfficialGame
+    file: Path
+    packed: OfficialGame | None = None
 
     def read(self) -> OfficialGame:
-        if isinstance(self.source, OfficialGame):
-            return self.source
-        game = _read_game_file(self.source)
+        """The game. Raises ValueError where its file cannot be read any more."""
+        game = self.packed or _read_game_file(self.file)
         if game is None:
-            raise ValueError(f"{self.source}: became unsolvable since the games were listed")
+            raise ValueError(f"{named(self.file)}: became unsolvable since the games were listed")
         return game
 
 
-def find_games(path: Path, field: str, skipped: Counter[str]) -> dict[str, GameSource]:
+def find_games(path: Path | str, field: str, skipped: Counter[str]) -> dict[str, GameSource]:
     """The games under a folder or in a .json or .json.xz file, by task id, in order.
 
     Adds to `skipped` how many were left out, by reason. `field` names the setting in messages.
     Raises ValueError for a path that is not there, and for a file that is not what it should be.
     """
+    try:
+        return _find_games(Path(path).expanduser(), field, skipped)
+    except (OSError, RuntimeError) as error:  # a RuntimeError tells of an unknown home or a loop of links
+        where = getattr(error, "filename", None) or path
+        raise ValueError(f"{field}: {named(where)}: cannot be looked at ({_reason(error)})") from error
+
+
+def _find_games(path: Path, field: str, skipped: Counter[str]) -> dict[str, GameSource]:
     if path.is_dir():
         found = _in_folder(path, skipped)
     elif path.is_file():
@@ -67,20 +79,31 @@ def find_games(path: Path, field: str, skipped: Counter[str]) -> dict[str, GameS
     games: dict[str, GameSource] = {}
     for game in found:
         if game.task_id in games:
-            raise ValueError(f"{field}: {path} holds two games {game.task_id!r}")
+            raise ValueError(f"{field}: {named(path)} holds two games {game.task_id!r}")
         games[game.task_id] = game
     return dict(sorted(games.items()))
 
 
+def named(path: Path | str) -> str:
+    """A path for a message: as it is, or escaped where it cannot be shown."""
+    text = str(path)
+    return text if text.isprintable() else ascii(text)
+
+
 def _in_folder(root: Path, skipped: Counter[str]) -> Iterator[GameSource]:
     """Games at any depth. The id is split/task/trial, whichever of these folders is the root."""
-    for folder, folders, files in os.walk(root):
+
+    def refuse(error: OSError) -> None:
+        raise error  # else os.walk passes over a folder that it cannot list
+
+    for folder, folders, files in os.walk(root, onerror=refuse):
         folders.sort()
         trial = Path(folder).resolve()
         task_id = "/".join(trial.parts[-3:])
         if not (trial / GAME_FILE).is_file():  # nor a pipe, which would never end
             skipped["no game file"] += TRIAL_FILE in files
             continue
+        _check_text(task_id, "the name of its folder", named(trial / GAME_FILE))
         task_type = _task_type(task_id)
         if task_type is None:
             skipped["not one of the six task types"] += 1
@@ -93,10 +116,12 @@ def _in_folder(root: Path, skipped: Counter[str]) -> Iterator[GameSource]:
 def _in_packed_file(path: Path, skipped: Counter[str]) -> Iterator[GameSource]:
     entries = _read_json(path, MAX_PACKED_BYTES)
     if not isinstance(entries, list):
-        raise ValueError(f"{path}: holds {type(entries).__name__}; expected a list of games")
+        raise ValueError(f"{named(path)}: holds {type(entries).__name__}; expected a list of games")
     for i, entry in enumerate(entries):
-        where = f"{path}: game {i}"
+        where = f"{named(path)}: game {i}"
         task_id, goal = _text(entry, "id", where), _text(entry, "goal", where)
+        _check_length(task_id, "id", where)
+        _check_length(goal, "goal", where)
         task_type = _task_type(task_id)
         if task_type is None:
             skipped["not one of the six task types"] += 1
@@ -105,12 +130,12 @@ def _in_packed_file(path: Path, skipped: Counter[str]) -> Iterator[GameSource]:
         else:
             sentence = goal if goal.endswith((".", "!", "?")) else f"{goal}."
             game = OfficialGame(sentence, _text(entry, "pddl_problem", where), _walkthrough(entry, where))
-            yield GameSource(task_id, task_type, game)
+            yield GameSource(task_id, task_type, path, game)
 
 
 def _read_game_file(path: Path) -> OfficialGame | None:
     """The game in a game.tw-pddl; None where the file says that it cannot be solved."""
-    where = str(path)
+    where = named(path)
     data = _read_json(path, MAX_GAME_BYTES)
     problem, grammar = _text(data, "pddl_problem", where), _text(data, "grammar", where)
     if data.get("solvable") is not True:
@@ -119,31 +144,69 @@ def _read_game_file(path: Path) -> OfficialGame | None:
     sentence, quote, _ = rest.partition('"')
     if not prefix or not quote:
         raise ValueError(f"{where}: its grammar has no sentence that starts with {TASK_PREFIX!r}")
+    _check_length(sentence, "the sentence in its grammar", where)
     return OfficialGame(sentence, problem, _walkthrough(data, where))
 
 
 def _read_json(path: Path, max_bytes: int) -> object:
     try:
-        with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+        with path.open("rb") as file:
             content = file.read(max_bytes + 1)
+        if path.suffix == ".xz":
+            content = _unpacked(content, max_bytes + 1)
         if len(content) > max_bytes:
             raise ValueError(f"more than {max_bytes} bytes")
+        if len(content) > MAX_JSON_SIGNS and sum(map(content.count, (b",", b"[", b"{"))) > MAX_JSON_SIGNS:
+            raise ValueError(f"more than {MAX_JSON_SIGNS} commas and opening brackets")
         return json.loads(content)
-    except (ValueError, RecursionError, EOFError, lzma.LZMAError) as error:
-        raise ValueError(f"{path}: cannot be read as JSON ({error})") from error
+    except (OSError, ValueError, RecursionError, lzma.LZMAError, MemoryError) as error:
+        raise ValueError(f"{named(path)}: cannot be read as JSON ({_reason(error)})") from error
+
+
+def _unpacked(packed: bytes, max_bytes: int) -> bytes:
+    """At most `max_bytes` of what an xz stream holds."""
+    decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_XZ_MEMORY)
+    content = decoder.decompress(packed, max_bytes)
+    if len(content) < max_bytes and (not decoder.eof or decoder.unused_data):
+        raise ValueError("more than one xz stream" if decoder.eof else "its xz stream ends early")
+    return content
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, without the path, which stands before it."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _text(data: object, name: str, where: str) -> str:
     value = data.get(name) if isinstance(data, dict) else None
     if not isinstance(value, str):
         raise ValueError(f"{where}: {name} is {type(value).__name__}; expected text")
+    _check_text(value, name, where)
     return value
+
+
+def _check_text(text: str, name: str, where: str) -> None:
+    """JSON and names of files can hold halves of characters, which nothing can write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where}: {name} has {text[error.start]!a} at character {error.start}; "
+            "expected text that UTF-8 can hold"
+        ) from error
+
+
+def _check_length(text: str, name: str, where: str) -> None:
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"{where}: {name} has {len(text)} characters; expected at most {MAX_CHARACTERS}")
 
 
 def _walkthrough(data: dict, where: str) -> tuple[str, ...]:
     commands = data.get("walkthrough") or []
     if not isinstance(commands, list) or not all(isinstance(command, str) for command in commands):
         raise ValueError(f"{where}: walkthrough; expected a list of commands")
+    for command in commands:
+        _check_text(command, "walkthrough", where)
     return tuple(commands)
 
 

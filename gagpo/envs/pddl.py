@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 
 from gagpo.envs.goals import read_goal
 from gagpo.envs.problem import ABILITIES, Item, Problem, Receptacle, readable_names
@@ -16,8 +17,9 @@ Expression = "str | list"  # nested lists of words
 
 MAX_CHARACTERS = 4_000_000
 MAX_DEPTH = 32
-MAX_FACTS = 20_000  # official games have about 800
-MAX_THINGS = 500  # receptacles and objects together; official games have about 100
+MAX_FACTS = 20_000  # official games have up to 1,100
+MAX_THINGS = 500  # receptacles and objects together; official games have up to 120
+MAX_PLACES = 500  # locations that something is at; official games have up to 70
 # init predicates by the number of their arguments
 STATIC = dict.fromkeys(ABILITIES, 1) | {"openable": 1}
 CONDITION_FACTS = {
@@ -49,7 +51,7 @@ INERT = {
 }
 ARITY = STATIC | dict.fromkeys(CONDITION_FACTS, 1) | {"opened": 1} | dict.fromkeys(PAIRS, 2) | INERT
 
-Facts = dict[str, list[tuple[str, ...]]]
+Facts = dict[str, list[list[str]]]
 
 
 def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> Problem:
@@ -74,9 +76,13 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
     objects |= {o for name in ("inreceptacle", "objectatlocation") for o, _ in facts[name]}
     objects |= {o for pair in facts["inreceptacleobject"] for o in pair}
     _check_things(receptacles, objects)
+    places = {*location.values(), *(place for _, place in facts["objectatlocation"])}
+    if len(places) > MAX_PLACES:
+        raise ValueError(f":init: {len(places)} locations; expected at most {MAX_PLACES}")
     starts = {place for _, place in facts["atlocation"]}
     if len(starts) != 1:
         raise ValueError(f":init: {len(starts)} locations of the agent (atLocation); expected one")
+    type_names = {type: _type_name(type) or type for type in {*chain.from_iterable(facts["cancontain"])}}
     return Problem(
         receptacles=tuple(
             Receptacle(r, _type_name(receptacle_type.get(r)), location.get(r), r in openable)
@@ -85,7 +91,7 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
         objects=tuple(
             Item(o, _type_name(object_type.get(o)), frozenset(able.get(o, ()))) for o in sorted(objects)
         ),
-        can_contain=frozenset((_type_name(r) or r, _type_name(o) or o) for r, o in facts["cancontain"]),
+        can_contain=frozenset((type_names[r], type_names[o]) for r, o in facts["cancontain"]),
         start=starts.pop(),
         inside=frozenset((o, r) for o, r in facts["inreceptacle"]),
         nearby=frozenset((o, place) for o, place in facts["objectatlocation"]),
@@ -94,7 +100,7 @@ def read_problem(text: str, sentence: str, walkthrough: Sequence[str] = ()) -> P
         conditions=conditions,
         goal=read_goal(sections[":goal"]),
         sentence=sentence,
-        names=readable_names(id for rows in facts.values() for row in rows for id in row),
+        names=readable_names(chain.from_iterable(chain.from_iterable(facts.values()))),
         walkthrough=tuple(walkthrough),
     )
 
@@ -106,30 +112,36 @@ def _check_things(receptacles: set[str], objects: set[str]) -> None:
             f"expected at most {MAX_THINGS} together"
         )
     if receptacles & objects:
-        raise ValueError(f":init: {min(receptacles & objects)} is both a receptacle and an object")
+        raise ValueError(f":init: {_short(min(receptacles & objects))} is both a receptacle and an object")
 
 
 def parse(text: str) -> Expression:
     """The one expression in a text, in lower case: nested lists of words."""
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"pddl: {len(text)} characters; expected at most {MAX_CHARACTERS}")
-    lines = (line.partition(";")[0] for line in text.lower().splitlines())
-    tokens = " ".join(lines).replace("(", " ( ").replace(")", " ) ").split()
-    top: list[Expression] = []
+    text = text.lower()
+    if ";" in text:
+        text = "\n".join(line.partition(";")[0] for line in text.splitlines())
+    before, *chunks = text.split("(")
+    top: list[Expression] = before.split()
     stack = [top]
-    for i, token in enumerate(tokens):
-        if token == "(":
-            if len(stack) > MAX_DEPTH:
-                raise ValueError(f"pddl: nested deeper than {MAX_DEPTH} at token {i}")
-            inner: list[Expression] = []
-            stack[-1].append(inner)
-            stack.append(inner)
-        elif token == ")":
+    if ")" in before:
+        raise ValueError("pddl: the first parenthesis closes what was never opened")
+    # Most of a problem are flat facts, so what stands between two opening ones is read at once.
+    for i, chunk in enumerate(chunks):
+        if len(stack) > MAX_DEPTH:
+            raise ValueError(f"pddl: nested deeper than {MAX_DEPTH} at opening parenthesis {i + 1}")
+        words, closing, rest = chunk.partition(")")
+        inner: list[Expression] = words.split()
+        stack[-1].append(inner)
+        if closing and not rest.strip():
+            continue
+        stack.append(inner)
+        for words in rest.split(")") if closing else ():
             if len(stack) == 1:
-                raise ValueError(f"pddl: token {i} closes what was never opened")
+                raise ValueError(f"pddl: after opening parenthesis {i + 1}, one closes what was never opened")
             stack.pop()
-        else:
-            stack[-1].append(token)
+            stack[-1].extend(words.split())
     if len(stack) != 1:
         raise ValueError(f"pddl: {len(stack) - 1} parentheses are never closed")
     if len(top) != 1:
@@ -146,7 +158,7 @@ def _sections(expression: Expression) -> dict[str, list[Expression]]:
         if not isinstance(part, list) or not part or not isinstance(part[0], str):
             raise ValueError(f"pddl: {_short(part)} is not a section of a problem")
         if part[0] in sections:
-            raise ValueError(f"pddl: section {part[0]} occurs twice")
+            raise ValueError(f"pddl: section {_short(part[0])} occurs twice")
         sections[part[0]] = part[1:]
     if sections.get(":domain") != ["alfred"]:
         raise ValueError(f"pddl: domain {_short(sections.get(':domain', []))}; expected (:domain alfred)")
@@ -162,16 +174,18 @@ def _facts(init: Sequence[Expression]) -> Facts:
         raise ValueError(f":init: {len(init)} facts; expected at most {MAX_FACTS}")
     facts: Facts = defaultdict(list)
     for fact in init:
-        if isinstance(fact, list) and fact[:1] == ["="]:
-            continue
-        if not isinstance(fact, list) or not fact or not all(isinstance(word, str) for word in fact):
+        if not isinstance(fact, list) or set(map(type, fact)) != {str}:  # nor is an empty one
+            if isinstance(fact, list) and fact[:1] == ["="]:
+                continue
             raise ValueError(f":init: {_short(fact)} is not a fact")
-        name, *arguments = (str(word) for word in fact)
-        if name not in ARITY:
-            raise ValueError(f":init: fact {name!r} is not supported; known are {', '.join(sorted(ARITY))}")
-        if len(arguments) != ARITY[name]:
+        name, *arguments = fact
+        if ARITY.get(name) == len(arguments):
+            facts[name].append(arguments)
+        elif name in ARITY:
             raise ValueError(f":init: {_short(fact)} has {len(arguments)} arguments; expected {ARITY[name]}")
-        facts[name].append(tuple(arguments))
+        elif name != "=":
+            known = ", ".join(sorted(ARITY))
+            raise ValueError(f":init: fact {name[:80]!r} is not supported; known are {known}")
     return facts
 
 
@@ -180,7 +194,8 @@ def _single(facts: Facts, name: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for id, value in facts[name]:
         if values.setdefault(id, value) != value:
-            raise ValueError(f":init: {name} of {id} is both {values[id]} and {value}; expected one")
+            both = f"{_short(values[id])} and {_short(value)}"
+            raise ValueError(f":init: {name} of {_short(id)} is both {both}; expected one")
     return values
 
 
@@ -189,6 +204,7 @@ def _type_name(type: str | None) -> str | None:
 
 
 def _short(expression: Expression) -> str:
-    """An expression in at most 80 characters, for a message."""
-    text = str(expression)
+    """An expression in at most 80 characters that can be shown, for a message."""
+    plain = isinstance(expression, str) and expression.isprintable()
+    text = str(expression) if plain else repr(expression)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -7,8 +7,10 @@ held wherever it can, though something nearer may be better. `gagpo.envs.shortes
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from itertools import islice, permutations
+from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from gagpo.envs.problem import APPLIANCES
@@ -45,7 +47,10 @@ def _ways(rules: Rules, state: State) -> Iterator[Way]:
     for drop in _drops(rules, state):
         pair = (drop.object, drop.receptacle)
         emptied = state._replace(held=None, inside=state.inside | {pair})
-        yield from ((drop, *way) for way in errands(rules, emptied))
+        ways = list(islice(errands(rules, emptied), MAX_WAYS))
+        if not ways and state.held not in rules.goal_objects | rules.goal_lamps:
+            return  # nor is there one where it lies elsewhere
+        yield from ((drop, *way) for way in ways)
 
 
 def errands(rules: Rules, state: State) -> Iterator[Way]:
@@ -71,16 +76,25 @@ def fetches(rules: Rules, state: State, o: int) -> list[Way]:
         return [()] if state.held == o else []
     if o not in rules.able["pickupable"]:
         return []
-    return [(Stop("take", o, r),) for obj, r in sorted(state.inside) if obj == o and rules.place_of[r] >= 0]
+    return [(Stop("take", o, r),) for r in _lies_in(state.inside).get(o, ()) if rules.place_of[r] >= 0]
+
+
+@lru_cache(maxsize=64)
+def _lies_in(inside: frozenset[tuple[int, int]]) -> dict[int, list[int]]:
+    """Object -> the receptacles that it is in, in order."""
+    found = defaultdict(list)
+    for o, r in sorted(inside):
+        found[o].append(r)
+    return dict(found)
 
 
 def _light_ways(rules: Rules, state: State) -> Iterator[Way]:
-    lamps = [Stop("use", o, r) for o, r in sorted(state.inside) if o in rules.goal_lamps]
+    lit = ((o, r) for o, r in sorted(state.inside) if o in rules.goal_lamps)
+    lamps = [Stop("use", o, r) for o, r in lit if rules.place_of[r] >= 0]
     for o in sorted(rules.goal_objects):
         for fetch in fetches(rules, state, o):
             for lamp in lamps:
-                taken = Stop("take", lamp.object, lamp.receptacle) in fetch
-                if rules.place_of[lamp.receptacle] >= 0 and not taken:
+                if Stop("take", lamp.object, lamp.receptacle) not in fetch:
                     yield (*fetch, lamp)
 
 
@@ -99,16 +113,21 @@ def _place_ways(rules: Rules, state: State) -> Iterator[Way]:
             for o in movable:
                 yield from _deliveries(rules, state, o, r)
         else:
-            for first, second in permutations(movable, 2):
-                yield from _two_deliveries(rules, state, first, second, r)
+            yield from _two_deliveries(rules, state, movable, r)
 
 
-def _two_deliveries(rules: Rules, state: State, first: int, second: int, r: int) -> Iterator[Way]:
-    """Both objects into r, in this order."""
+def _two_deliveries(rules: Rules, state: State, movable: list[int], r: int) -> Iterator[Way]:
+    """Any two of the objects into r, in either order. Objects without a way are left out at once:
+    a hostile problem may have thousands of pairs of them."""
     emptied = state._replace(held=None)
-    for way in _deliveries(rules, state, first, r):
-        for then in _deliveries(rules, emptied, second, r):
-            yield way + then
+    firsts, seconds = (
+        {o: ways for o in movable if (ways := list(_deliveries(rules, before, o, r)))}
+        for before in (state, emptied)
+    )
+    for first in firsts:
+        for second in seconds:
+            if first != second:
+                yield from (way + then for way in firsts[first] for then in seconds[second])
 
 
 def _deliveries(rules: Rules, state: State, o: int, r: int) -> Iterator[Way]:

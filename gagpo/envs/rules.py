@@ -83,31 +83,30 @@ class Rules:
             )
         }
         self.knives = frozenset(i for i, o in enumerate(objects) if o.type in KNIVES)
-        self.fits = [
-            frozenset(j for j, r in enumerate(receptacles) if (r.type, o.type) in problem.can_contain)
-            for o in objects
-        ]
-        self.contents = [
-            sorted(self.object_index[inner] for inner, outer in problem.contents if inner != outer == o.id)
-            for o in objects
-        ]
+        fits_of_type = {
+            type: frozenset(j for j, r in enumerate(receptacles) if (r.type, type) in problem.can_contain)
+            for type in {o.type for o in objects}
+        }
+        self.fits = [fits_of_type[o.type] for o in objects]
+        self.contents: list[list[int]] = [[] for _ in objects]
+        for inner, outer in sorted(problem.contents):
+            if inner != outer:
+                self.contents[self.object_index[outer]].append(self.object_index[inner])
         self._index_places()
         self._index_goal()
         self.start = self._start()
 
     def _index_places(self) -> None:
         """Receptacles by location, the "go to" commands of each, and the appliances."""
-        places = range(len(self.place_index))
         reached = [r for r, place in enumerate(self.place_of) if place >= 0]
-        self.receptacles_at = [[r for r in reached if self.place_of[r] == place] for place in places]
-        self.go_commands = [
-            {
-                f"go to {self.receptacle_names[r]}": Action("go", receptacle=r)
-                for r in reached
-                if self.place_of[r] != place
-            }
-            for place in places
-        ]
+        self.receptacles_at: list[list[int]] = [[] for _ in self.place_index]
+        for r in reached:
+            self.receptacles_at[self.place_of[r]].append(r)
+        go = {r: (f"go to {self.receptacle_names[r]}", Action("go", receptacle=r)) for r in reached}
+        self.go_commands = {
+            place: dict(go[r] for r in reached if self.place_of[r] != place)
+            for place in {*self.place_of, self.place_index[self.problem.start]}  # no agent is elsewhere
+        }
         self.treatments: list[list[tuple[str, frozenset[int]]]] = [
             [
                 (verb, self.able[CONDITIONS[condition]])
