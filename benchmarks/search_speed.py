@@ -5,7 +5,7 @@
 The gate: on 300 documents the best hits must equal those of the formula, one document at a time, and
 an index on disk must answer as one in memory. Then an index of generated products (100 words each,
 frequent words and rare ones, some with letters beyond ASCII) is written, opened and searched. WebShop
-has 1,181,436 products; `--documents 1181436` takes some minutes and 3 GB of disk.
+has 1,181,436 products; `--documents 1181436` takes about twelve minutes and 3 GB of disk.
 """
 
 from __future__ import annotations
