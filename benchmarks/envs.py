@@ -1,11 +1,12 @@
 """Speed and memory of every built-in world, with a correctness gate first.
 
-    python benchmarks/envs.py [GAMES]
+    python benchmarks/envs.py [GAMES] [--webshop ORIGINAL]
 
 GAMES is a folder or packed file of official games. Where TextWorld is installed too (`pip install
 textworld`, with its planning library) and GAMES is a folder, its games are played there as well, by
-the same commands, and the answers must be ours. One process, wall-clock time, medians of five runs
-(of TextWorld one run: it is slow).
+the same commands, and the answers must be ours. ORIGINAL is a checkout of WebShop, which is played
+beside ours where this Python has what `tests/record_webshop.py` asks for. One process, wall-clock
+time, medians of five runs (one run of TextWorld and of WebShop: they are slow).
 
     make      ms from a task id to an environment that was not made before
     reset     us
@@ -23,6 +24,7 @@ import argparse
 import random
 import statistics
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
@@ -61,7 +63,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("games", nargs="?", help="folder or packed file of official games")
-    games = parser.parse_args().games
+    parser.add_argument("--webshop", type=Path, help="a checkout of the original WebShop")
+    arguments = parser.parse_args()
+    games = arguments.games
     table: dict[str, list[str]] = {}
     for name, config in worlds(games).items():
         try:
@@ -76,6 +80,8 @@ def main() -> None:
         print(f"{name:<20}" + "".join(f"{number:>13}" for number in numbers))
     if games is not None:
         print(beside_textworld(games))
+    if arguments.webshop is not None:
+        print(beside_webshop(arguments.webshop.resolve()))
 
 
 def gate(name: str, world: World) -> None:
@@ -213,6 +219,30 @@ def beside_textworld(games: str) -> str:
         f"TextWorld beside ours, {len(ids)} official games, {num} steps, the same answers:\n"
         f"  ours       {1e3 * make / len(ids):8.2f} ms to make, {num / play_s:9,.1f} steps/s with resets\n"
         f"  TextWorld  {1e3 * load_s / len(ids):8.2f} ms to make, {num / slow_s:9,.1f} steps/s with resets"
+    )
+
+
+def beside_webshop(original: Path) -> str:
+    """Our steps a second and the original WebShop's, in the same episodes; `replay` compares all answers."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    import record_webshop
+    import webshop_replay
+
+    catalogue = record_webshop.make_catalogue(num_products=240, seed=0)
+    with tempfile.TemporaryDirectory() as folder:
+        text_env = record_webshop.open_original(original, Path(folder), catalogue)
+        random.seed(0)
+        server = text_env.SimServer("", str(Path(folder, "products.json")), human_goals=True)
+        there, slow_s = timed(
+            lambda: [record_webshop.episode(text_env, server, "text", number, 0) for number in range(20)]
+        )
+    shop = webshop_replay.open_shop(catalogue, 0, True, "text", record_webshop.nouns(catalogue))
+    _, play_s = timed(lambda: [webshop_replay.replay(shop, episode, "here") for episode in there])
+    num = sum(len(episode["steps"]) for episode in there)
+    return (
+        f"The original WebShop beside ours, {num} steps, the same answers:\n"
+        f"  ours      {num / play_s:9,.1f} steps/s with resets\n"
+        f"  original  {num / slow_s:9,.1f} steps/s with resets"
     )
 
 

@@ -74,12 +74,8 @@ def make_catalogue(num_products: int, seed: int) -> dict[str, Any]:
 def recorded(
     original: Path, folder: Path, catalogue: dict[str, Any], seed: int, num_episodes: int
 ) -> dict[str, Any]:
-    """Play the original on a catalogue that is laid out in `folder`."""
-    (folder / "web_agent_site").mkdir()
-    for name, content in catalogue.items():
-        (folder / f"{name}.json").write_text(json.dumps(content), "utf-8")
-    text_env = load_original(original, folder)
-    make_index(original, folder)
+    """Play the original on a catalogue."""
+    text_env = open_original(original, folder, catalogue)
     record: dict[str, Any] = {"versions": versions(), "seed": seed, "nouns": nouns(catalogue)}
     for human in (True, False):
         random.seed(seed)
@@ -96,6 +92,16 @@ def recorded(
             ],
         }
     return record
+
+
+def open_original(original: Path, folder: Path, catalogue: dict[str, Any]) -> Any:
+    """The module of its text environment, with the catalogue laid out and indexed in `folder`."""
+    (folder / "web_agent_site").mkdir()
+    for name, content in catalogue.items():
+        (folder / f"{name}.json").write_text(json.dumps(content), "utf-8")
+    text_env = load_original(original, folder)
+    make_index(original, folder)
+    return text_env
 
 
 def load_original(original: Path, folder: Path) -> Any:

@@ -11,19 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from webshop_replay import open_shop, replay
 
-from gagpo.envs.webshop.catalogue import from_records
-from gagpo.envs.webshop.game import ShopGame
-from gagpo.envs.webshop.goals import human_goals, synthetic_goals
-from gagpo.envs.webshop.index import Index
 from gagpo.envs.webshop.nouns import plain_nouns
 from gagpo.envs.webshop.reward import Goal
 from gagpo.envs.webshop.shop import Shop
 
 GOLDEN = Path(__file__).parent / "data" / "webshop_golden.json.xz"
 KINDS = ("human", "synthetic")
-PARTS = {"r_type": "r_type", "r_att": "r_attributes", "r_option": "r_options", "r_price": "r_price"}
-PARTS |= {name: name for name in ("query_match", "category_match", "title_score")}
 
 
 @cache
@@ -34,13 +29,7 @@ def golden() -> dict[str, Any]:
 @cache
 def shop(kind: str, mode: str) -> Shop:
     record = golden()
-    catalogue = from_records(record["products"], record["attributes"], "golden")
-    if kind == "human":
-        goals, prices = human_goals(catalogue, record["requests"], "requests", record["seed"])
-    else:
-        goals, prices = synthetic_goals(catalogue, record["attributes"], "attributes", record["seed"])
-    index = Index.in_memory((product.asin, product.document()) for product in catalogue)
-    return Shop(catalogue, index, goals, prices, record["nouns"].__getitem__, mode)
+    return open_shop(record, record["seed"], kind == "human", mode, record["nouns"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,27 +60,6 @@ def test_every_recorded_step_is_answered_word_for_word(kind: str, mode: str) -> 
     for number, episode in enumerate(golden()[kind]["episodes"]):
         if episode["mode"] == mode:
             replay(ours, episode, f"{kind} {mode} {number}")
-
-
-def replay(ours: Shop, episode: dict[str, Any], where: str) -> None:
-    goal = ours.goals[episode["goal"]]
-    game = ShopGame(ours, goal, "golden", max_steps=1000, success_reward=10.0, partial_reward=False)
-    observation, _ = game.reset()
-    expected = {"observation": episode["start"], "clickables": ["search"], "has_search_bar": True}
-    assert observation == expected["observation"], where
-    for turn, step in enumerate(episode["steps"]):
-        expected |= {key: step[key] for key in expected if key in step}
-        observation, reward, terminated, _, info = game.step(step["action"])
-        here = f"{where}, step {turn}: {step['action']!r}"
-        assert observation == expected["observation"], here
-        assert (terminated, info.get("score", 0)) == (step["done"], step["reward"]), here
-        if terminated:
-            assert reward == (10.0 if step["reward"] == 1.0 else 0.0), here
-            theirs = {PARTS[name]: value for name, value in step["parts"].items() if name in PARTS}
-            assert {name: info["parts"][name] for name in theirs} == theirs, here
-        else:
-            assert list(game.clickables()) == expected["clickables"], here
-            assert (game.snapshot()[0].page == "search") == expected["has_search_bar"], here
 
 
 def test_the_plain_rule_for_nouns_comes_near_the_tagger() -> None:

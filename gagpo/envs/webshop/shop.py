@@ -77,19 +77,17 @@ class Shop:
 
         A search is taken on every page, as the original takes it.
         """
-        found = COMMAND.match(command)
-        if found is None:
-            return None
-        name, argument = found[1], found[2].lower()
+        name, argument = _parsed(command)
         if name == "search":
             return State("results", tuple(argument.split(" ")), 1, seen=state.seen)
-        if name != "click" or argument not in clickables or argument == "search":
+        if not self.accepts(command, clickables):
             return None
         return self._click(state, argument, clickables[argument])
 
     def accepts(self, command: str, clickables: dict[str, Piece]) -> bool:
         """Is this click one that does something?"""
-        return self.follow(State(), command, clickables) is not None
+        name, argument = _parsed(command)
+        return name == "click" and argument in clickables and argument != "search"
 
     def score(self, goal: Goal, state: State) -> Score:
         """What buying the product of this page, with these options, is worth."""
@@ -154,6 +152,12 @@ class Shop:
             return tuple(p.asin for p in self.catalogue if p.query == rest)
         found = self.index.search(" ".join(keywords), NUM_RESULTS)
         return tuple(asin for asin, _ in found if asin in self.catalogue)
+
+
+def _parsed(command: str) -> tuple[str, str]:
+    """("search" or "click", what); two empty texts for what is no command."""
+    found = COMMAND.match(command)
+    return (found[1], found[2].lower()) if found else ("", "")
 
 
 def _address(state: State) -> str:
