@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -59,8 +61,24 @@ task_types = []
 max_steps = 20
 success_reward = 10.0
 env_time_limit_s = 0.0
+
+# Dials of generated houses
 num_receptacles = 4
 num_objects = 3
+num_rooms = 1
+num_spares = None
+min_plan_steps = 0
+max_plan_steps = None
+
+# The shop (env webshop): WebShop's data folder, else a generated catalogue
+catalogue = None
+catalogue_index = None
+num_products = 0
+shop_seed = 0
+human_goals = True
+page_text = "text"
+suggest_searches = True
+partial_reward = False
 
 # Rollout
 num_tasks = 4
