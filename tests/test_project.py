@@ -44,14 +44,14 @@ LAYERS = {
         """,
     ),
     "worlds, rollout and run folder": Layer(
-        {"numpy", "pyarrow", "gymnasium"},
+        {"numpy", "pyarrow", "gymnasium", "textworld"},
         """
         gagpo.envs gagpo.envs.problem gagpo.envs.rules gagpo.envs.wording gagpo.envs.goals gagpo.envs.pddl
         gagpo.envs.planner gagpo.envs.shortest gagpo.envs.rooms gagpo.envs.houses gagpo.envs.picture
         gagpo.envs.game
         gagpo.envs.base gagpo.envs.check gagpo.envs.worker gagpo.envs.seeded gagpo.envs.exact
         gagpo.envs.official gagpo.envs.tw_pddl gagpo.envs.export gagpo.envs.household gagpo.envs.alfworld
-        gagpo.envs.keydoor gagpo.envs.tabular
+        gagpo.envs.keydoor gagpo.envs.tabular gagpo.envs.textworld_game gagpo.envs.textworld
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),
