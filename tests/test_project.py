@@ -51,7 +51,7 @@ LAYERS = {
         gagpo.envs.game
         gagpo.envs.base gagpo.envs.check gagpo.envs.worker gagpo.envs.seeded gagpo.envs.exact
         gagpo.envs.official gagpo.envs.tw_pddl gagpo.envs.export gagpo.envs.household gagpo.envs.alfworld
-        gagpo.envs.keydoor gagpo.envs.tabular gagpo.envs.textworld_game gagpo.envs.textworld
+        gagpo.envs.keydoor gagpo.envs.tabular gagpo.envs.tw_game gagpo.envs.textworld
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),

@@ -16,7 +16,7 @@ import gagpo.envs.textworld as world_module
 from gagpo.config import WorldConfig
 from gagpo.envs.base import make_world
 from gagpo.envs.check import check_env, check_world
-from gagpo.envs.textworld_game import TextWorldGame, clean, facts_in_words
+from gagpo.envs.tw_game import TextWorldGame, clean, facts_in_words
 from gagpo.envs.worker import WorkerEnv
 
 needs_textworld = pytest.mark.skipif(
@@ -143,6 +143,11 @@ def test_a_key_tells_the_order_of_what_lies_together(game):
     again = play("look", "take fork", "put fork", "look", "take cup", "put cup", "take fork", "put fork")
     assert again[1] == one[1] and again[2] != one[2], "here no point was made"
     assert play("take cup", "take fork", "look", "put cup", "put fork")[0] == one[0]
+    back = play("take pan", "put pan", "take pan", "put pan", "take fork", "put fork")
+    assert back[0] == play("take pan", "put pan", "take fork", "put fork")[0], "the last arrival counts"
+    # cup alone was never moved, or was moved before the others came: it lies below them all the same
+    first = ("take fork", "put fork", "take pan", "put pan")
+    assert play("take cup", "put cup", *first)[0] == play(*first)[0]
 
 
 def test_a_snapshot_is_played_again_from_the_start_or_from_here(game):

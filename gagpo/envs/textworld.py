@@ -19,7 +19,7 @@ import numpy as np
 from gagpo.config import WorldConfig
 from gagpo.envs.base import SPLITS
 from gagpo.envs.official import MAX_GAME_BYTES, read_json
-from gagpo.envs.textworld_game import ENDINGS, HOLDING, NOTHING_HAPPENS, TextWorldGame, import_textworld
+from gagpo.envs.tw_game import ENDINGS, HOLDING, NOTHING_HAPPENS, TextWorldGame, import_textworld
 from gagpo.envs.worker import START_LIMIT_S, WorkerEnv
 
 HELD_OUT_SHARE = 5  # one game in five, at least one
@@ -29,7 +29,7 @@ PARTS = ("world", "grammar", "quests", "infos", "KB", "objective")  # of a game'
 # What the interpreter's answers hold beside the words of a game's own file.
 ANSWERS = """
     you are carrying nothing the a an and some see can that's it is isn't closed open opened locked unlocked
-    you pick up from ground drop put on into in take eat unlock lock close not bad revealing with player inventory
+    you pick up from ground drop put on into in take eat unlock lock close not bad revealing with
     your score has just gone up by one point points two three four five six seven eight nine ten
 """
 

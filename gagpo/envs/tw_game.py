@@ -57,7 +57,7 @@ class TextWorldGame:
         self._commands: list[str] = []
         self._arrivals: list[str] = []  # things that were moved, the last one last
         self._num_steps = 0
-        return self._seen(self._state["description"]), {"won": False}
+        return self._seen(self._state.get("description")), {"won": False}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         """Returns (observation, reward, terminated, truncated, info); info has "won" and "valid".
@@ -126,7 +126,7 @@ class TextWorldGame:
             if thing in self._arrivals:
                 self._arrivals.remove(thing)
             self._arrivals.append(thing)
-        return self._seen(self._state["feedback"])
+        return self._seen(self._state.get("feedback"))
 
     def _seen(self, text: str | None) -> str:
         return clean(text or "") if self._has_text else "\n".join(facts_in_words(self._state["facts"]))
@@ -136,17 +136,23 @@ class TextWorldGame:
         held = [fact.arguments for fact in self._state["facts"] if fact.name in HOLDING]
         return {thing.name: place.name for thing, place in held if thing.type != PLAYER}
 
-    def _piles(self) -> list[list[str]]:
-        """For each place with several things, those that were moved, in the order of their arrival."""
+    def _piles(self) -> list[tuple[str, list[str], list[str]]]:
+        """(place, things that were never moved, the others in the order of their arrival) where
+        several things are. A single one that was never moved counts as the first that arrived: what
+        comes later finds it there, moved or not."""
         if not self._has_text:
             return []
-        piles: dict[str, list[str]] = {}
+        piles: dict[str, tuple[list[str], list[str]]] = {}
         places = self._places()
-        shared = {place for place in places.values() if list(places.values()).count(place) > 1}
-        for thing in self._arrivals:
-            if places.get(thing) in shared:
-                piles.setdefault(places[thing], [places[thing]]).append(thing)
-        return sorted(piles.values())
+        for thing in [*sorted(places.keys() - set(self._arrivals)), *self._arrivals]:
+            if thing in places:
+                pile = piles.setdefault(places[thing], ([], []))
+                pile[thing in self._arrivals].append(thing)
+        return [
+            (place, [], still + moved) if len(still) == 1 else (place, still, moved)
+            for place, (still, moved) in sorted(piles.items())
+            if len(still + moved) > 1
+        ]
 
     def _score(self) -> int:
         return self._state["score"] or 0
