@@ -48,6 +48,7 @@ class Tally:
     games: int = 0
     steps: int = 0
     garbage: int = 0
+    hopeless: int = 0
     mismatches: list[str] = field(default_factory=list)
     verbs: dict[str, int] = field(default_factory=dict)
 
@@ -170,7 +171,18 @@ def compare(games: Iterator[Pair], num_steps: int, rng: random.Random, steps_of_
     tally = Tally()
     while tally.steps < num_steps:
         ours, game = next(games)
-        play(ours, textworld_standin.load(game), rng, steps_of_a_game, tally)
+        try:
+            theirs = textworld_standin.load(game)
+        except KeyError as error:
+            # The planning library has replaced a game that cannot be won (or is won) by an empty one,
+            # in terms that TextWorld does not know. Our planner has to agree.
+            if error.args != ("val1",):
+                raise
+            tally.hopeless += 1
+            if ours.plan():
+                tally.mismatches.append(f"{ours.task_id}: a plan, and TextWorld's library has none")
+            continue
+        play(ours, theirs, rng, steps_of_a_game, tally)
     return tally
 
 
@@ -262,7 +274,7 @@ def page(report: list[tuple[str, Tally, float]], standin: bool, command: str) ->
         "the grammar of one game of the folder. The other houses are our own."
     )
     rows = "\n".join(
-        f"| {name} | {t.games:,} | {t.steps:,} | {t.garbage:,} | {len(t.mismatches)} "
+        f"| {name} | {t.games:,} | {t.hopeless:,} | {t.steps:,} | {t.garbage:,} | {len(t.mismatches)} "
         f"| {t.steps / seconds:,.0f} |"
         for name, t, seconds in report
     )
@@ -284,9 +296,12 @@ Versions: {versions}, Python {platform.python_version()}.
 
 {planner}
 
-| games | number | steps | not admissible | mismatches | steps a second, both together |
-|---|---|---|---|---|---|
+| games | played | cannot be won | steps | not admissible | mismatches | steps a second, both together |
+|---|---|---|---|---|---|---|
 {rows}
+
+Games that cannot be won are not played where TextWorld has its own planning library, which proves it and
+which TextWorld then cannot load; that our planner finds no plan either is checked instead.
 
 Odd houses have what official data has now and then: receptacles at one location or out of reach, open
 doors, objects in two receptacles or inside each other, knives everywhere, facts that fit together badly.

@@ -71,7 +71,7 @@ class TextWorldGame:
         if valid:
             before = self._score()
             observation = self._play(command)
-            share = (self._score() - before) / (self._state["max_score"] or 1)
+            share = (self._score() - before) / (self._state.get("max_score") or 1)
             reward = self.score_reward * share + (self.success_reward if self._won() else 0.0)
         ended = self._ended()
         truncated = not ended and self._num_steps >= self.max_steps
@@ -115,7 +115,7 @@ class TextWorldGame:
 
     def render(self) -> str:
         """The goal, the score and every fact."""
-        score = f"score: {self._score()} of {self._state['max_score']}"
+        score = f"score: {self._score()} of {self._state.get('max_score')}"
         return "\n".join([f"goal: {self.goal}", score, *facts_in_words(self._state["facts"])])
 
     def _play(self, command: str) -> str:
@@ -155,7 +155,7 @@ class TextWorldGame:
         ]
 
     def _score(self) -> int:
-        return self._state["score"] or 0
+        return self._state.get("score") or 0
 
     def _won(self) -> bool:
         return bool(self._state["won"])
