@@ -114,7 +114,7 @@ def _in_folder(root: Path, skipped: Counter[str]) -> Iterator[GameSource]:
 
 
 def _in_packed_file(path: Path, skipped: Counter[str]) -> Iterator[GameSource]:
-    entries = _read_json(path, MAX_PACKED_BYTES)
+    entries = read_json(path, MAX_PACKED_BYTES)
     if not isinstance(entries, list):
         raise ValueError(f"{named(path)}: holds {type(entries).__name__}; expected a list of games")
     for i, entry in enumerate(entries):
@@ -136,7 +136,7 @@ def _in_packed_file(path: Path, skipped: Counter[str]) -> Iterator[GameSource]:
 def _read_game_file(path: Path) -> OfficialGame | None:
     """The game in a game.tw-pddl; None where the file says that it cannot be solved."""
     where = named(path)
-    data = _read_json(path, MAX_GAME_BYTES)
+    data = read_json(path, MAX_GAME_BYTES)
     problem, grammar = _text(data, "pddl_problem", where), _text(data, "grammar", where)
     if data.get("solvable") is not True:
         return None
@@ -148,7 +148,7 @@ def _read_game_file(path: Path) -> OfficialGame | None:
     return OfficialGame(sentence, problem, _walkthrough(data, where))
 
 
-def _read_json(path: Path, max_bytes: int) -> object:
+def read_json(path: Path, max_bytes: int) -> object:
     try:
         with path.open("rb") as file:
             content = file.read(max_bytes + 1)

@@ -23,6 +23,7 @@ from gagpo.config import WorldConfig
 from gagpo.envs.base import Env, make_world
 
 LARGEST_ANSWER = 2**24  # bytes
+START_LIMIT_S = 60.0
 
 
 class EnvFailed(RuntimeError):
@@ -36,7 +37,9 @@ class WorkerWorld:
     pipe. `time_limit_s` bounds each call, `start_limit_s` the start of a process.
     """
 
-    def __init__(self, config: WorldConfig, *, time_limit_s: float, start_limit_s: float = 60.0) -> None:
+    def __init__(
+        self, config: WorldConfig, *, time_limit_s: float, start_limit_s: float = START_LIMIT_S
+    ) -> None:
         for name, limit in (("time_limit_s", time_limit_s), ("start_limit_s", start_limit_s)):
             if not (math.isfinite(limit) and limit > 0):
                 raise ValueError(f"{name}: {limit!r}; expected a positive number of seconds")
@@ -188,7 +191,7 @@ def _serve(pipe: Connection, config: WorldConfig, task_id: str) -> None:
         except EOFError:
             return
         try:
-            env = env or make_world(config).make(task_id)
+            env = env or _make(config, task_id)
             answer = ["answered", _answer(env, method, args)]
             text = json.dumps(answer)
         except ValueError as error:
@@ -196,6 +199,12 @@ def _serve(pipe: Connection, config: WorldConfig, task_id: str) -> None:
         except Exception as error:
             text = json.dumps(["raised", repr(error)])
         pipe.send_bytes(text.encode())
+
+
+def _make(config: WorldConfig, task_id: str) -> Env:
+    """The environment in this process; worlds that always play elsewhere call that `make_here`."""
+    world = make_world(config)
+    return getattr(world, "make_here", world.make)(task_id)
 
 
 def _answer(env: Env, method: str, args: list) -> Any:
