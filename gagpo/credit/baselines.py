@@ -13,6 +13,7 @@ import numpy as np
 
 from gagpo.config import CreditConfig
 from gagpo.credit.columns import following, make_credit, normalize_steps, penalties, rewards
+from gagpo.credit.episode import episode_return, episode_terms
 from gagpo.credit.groups import find_anchors, group_numbers, standardize
 from gagpo.credit.sums import discounted_sums
 from gagpo.table import Credit, StepTable
@@ -34,7 +35,7 @@ def gigpo(table: StepTable, config: CreditConfig) -> Credit:
     score = returns - penalties(table, config, "after_discounting")
     value = anchors.mean(score)[anchors.index]
     step_term = score - value
-    episode_term, normalized_episode = _episode_terms(table, config, reward, returns)
+    episode_term, normalized_episode = episode_terms(table, config, reward, returns)
     scaled = config.normalize != "none"
     normalized_step = standardize(score, anchors.index, scale=returns) if scaled else step_term
     return make_credit(
@@ -64,8 +65,8 @@ def grpo(table: StepTable, config: CreditConfig) -> Credit:
     """
     reward = rewards(table, config)
     returns = discounted_sums(table, reward, config.gamma)
-    advantage, normalized = _episode_terms(table, config, reward, returns)
-    score = _episode_return(table, reward)[table.trajectory]
+    advantage, normalized = episode_terms(table, config, reward, returns)
+    score = episode_return(table, reward)[table.trajectory]
     value = score - penalties(table, config, "after_discounting") - advantage
     return _from_baseline(table, config, reward, returns, value, advantage, normalized)
 
@@ -80,7 +81,7 @@ def rloo(table: StepTable, config: CreditConfig) -> Credit:
     reward = rewards(table, config)
     returns = discounted_sums(table, reward, config.gamma)
     group = group_numbers(table)
-    score = _episode_return(table, reward)
+    score = episode_return(table, reward)
     others = np.bincount(group)[group] - 1
     rest = (np.bincount(group, score)[group] - score) / np.maximum(others, 1)
     baseline = np.where(others > 0, rest, score)
@@ -124,27 +125,3 @@ def _from_baseline(
         advantage=advantage,
         normalized=normalized,
     )
-
-
-def _episode_return(table: StepTable, reward: np.ndarray) -> np.ndarray:
-    """(T,) float64, the undiscounted sum of each trajectory's rewards."""
-    return np.add.reduceat(reward, table.offsets[:-1])
-
-
-def _episode_terms(
-    table: StepTable, config: CreditConfig, reward: np.ndarray, returns: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """GRPO's advantage before and after division, both (S,) float64.
-
-    Steps weigh 1 / T_i, so that means over the steps are means over trajectories.
-    """
-    group = group_numbers(table)[table.trajectory]
-    weight = (1.0 / table.lengths)[table.trajectory]
-    score = _episode_return(table, reward)[table.trajectory]
-    score = score - penalties(table, config, "after_discounting")
-    mean = np.bincount(group, weight * score) / np.bincount(group, weight)
-    advantage = score - mean[group]
-    if config.normalize == "none":
-        return advantage, advantage
-    where = group if config.normalize == "group" else np.zeros_like(group)
-    return advantage, standardize(score, where, scale=returns, weight=weight)
