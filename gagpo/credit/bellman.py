@@ -7,9 +7,9 @@ import numpy as np
 from gagpo.credit.groups import Anchors, group_numbers, number
 from gagpo.table import StepTable
 
-DIRECTIONS = 8  # that a round of the solver keeps; more save rounds and cost memory
-MAX_ROUNDS = 2_000
-SETTLED = 1e-13  # residual, as a share of the largest number in its group; one round follows
+DIRECT = 512  # groups with no more branching states than this are solved directly
+MAX_SWEEPS = 10_000
+SETTLED = 1e-15  # change of a value in a sweep, as a share of the largest
 
 
 def bellman_values(table: StepTable, anchors: Anchors, reward: np.ndarray, gamma: float) -> np.ndarray:
@@ -19,7 +19,8 @@ def bellman_values(table: StepTable, anchors: Anchors, reward: np.ndarray, gamma
 
     Every trajectory ends, so there is exactly one solution, with gamma = 1 too. States that were
     always left in the same direction are eliminated first, exactly and however long their paths
-    are; the others, which branch, are solved for together.
+    are; the others, which branch, as linear equations: directly, or by repeated sweeps in groups
+    where too many states branch for that.
     """
     num = end = len(anchors.size)  # "end" is what follows a last step: one more state, worth 0
     target = np.append(anchors.index[1:], end)
@@ -45,9 +46,7 @@ def bellman_values(table: StepTable, anchors: Anchors, reward: np.ndarray, gamma
         source, onward = np.divmod(edge, len(branches) + 1)
         group = np.zeros(num, np.int64)
         group[anchors.index] = group_numbers(table)[table.trajectory]
-        value[branches] = _solve(
-            (source, onward, weight), constant[branches], anchors.size[branches], group[branches]
-        )
+        value[branches] = _solve((source, onward, weight), constant[branches], group[branches])
     return (shift + factor * value[root])[:num]
 
 
@@ -74,48 +73,41 @@ def _roots(
 
 
 def _solve(
-    edges: tuple[np.ndarray, np.ndarray, np.ndarray],
-    constant: np.ndarray,
-    visits: np.ndarray,
-    group: np.ndarray,
+    edges: tuple[np.ndarray, np.ndarray, np.ndarray], constant: np.ndarray, group: np.ndarray
 ) -> np.ndarray:
     """x (n,) float64 with x = constant + P x. `edges` are the rows, the columns and the entries of
-    P; column n stands for the end, where x = 0. Groups share no entry and are solved side by side.
-
-    Generalized conjugate residuals, in rounds of DIRECTIONS steps, with inner products that weigh
-    each state by its visits: no state is entered more often than it is left, so P shrinks that
-    norm by gamma or more, and each step shrinks every group's residual at least as well as
-    putting x into the right-hand side once would.
-    """
+    P; column n stands for the end, where x = 0. Groups share no entry."""
     source, target, weight = edges
-    num, num_groups = len(constant), int(group.max()) + 1
+    order = np.argsort(group, kind="stable")
+    size = np.bincount(group)
+    first = np.cumsum(size) - size
+    place = np.zeros(len(constant) + 1, np.int64)  # within the group
+    place[order] = np.arange(len(constant)) - first[group[order]]
+    x = np.zeros(len(constant))
+    inner = np.flatnonzero(target < len(constant))
+    inner = inner[np.argsort(group[source[inner]], kind="stable")]
+    bounds = np.searchsorted(group[source[inner]], np.arange(len(size) + 1))
+    for g in np.flatnonzero((size > 0) & (size <= DIRECT)):
+        own, part = order[first[g] : first[g] + size[g]], inner[bounds[g] : bounds[g + 1]]
+        matrix = np.eye(size[g])
+        matrix[place[source[part]], place[target[part]]] -= weight[part]
+        x[own] = np.linalg.solve(matrix, constant[own])
+    if size.max() > DIRECT:
+        large = size[group[source]] > DIRECT
+        wide = np.flatnonzero(size[group] > DIRECT)
+        x[wide] = _iterate(source[large], target[large], weight[large], constant)[wide]
+    return x
 
-    def apply(x: np.ndarray) -> np.ndarray:
-        return x - np.bincount(source, weight * np.append(x, 0.0)[target], num)
 
-    def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.bincount(group, visits * a * b, num_groups)
-
-    def ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.divide(a, b, out=np.zeros(num_groups), where=b > 0)[group]
-
-    x, largest, settled = constant.copy(), np.zeros(num_groups), False
-    for _ in range(MAX_ROUNDS):
-        rest = constant - apply(x)
-        if settled:
-            return x
-        np.maximum.at(largest, group, np.maximum(np.abs(x), np.abs(constant)))
-        settled = bool(np.all(np.abs(rest) <= SETTLED * largest[group]))
-        kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        for _ in range(DIRECTIONS):
-            direction, image = rest, apply(rest)
-            whole = product(image, image)
-            for other, other_image, norm in kept:
-                overlap = ratio(product(image, other_image), norm)
-                direction, image = direction - overlap * other, image - overlap * other_image
-            norm = product(image, image)
-            norm[norm < 1e-16 * whole] = 0.0  # what rounding left: no direction
-            step = ratio(product(rest, image), norm)
-            x, rest = x + step * direction, rest - step * image
-            kept.append((direction, image, norm))
-    raise ValueError(f"gamma: the values did not settle in {MAX_ROUNDS} rounds; expected a smaller gamma")
+def _iterate(source: np.ndarray, target: np.ndarray, weight: np.ndarray, constant: np.ndarray) -> np.ndarray:
+    """The same x where `source` has rows, by putting x into the right-hand side until it stays."""
+    x = np.append(constant, 0.0)
+    for _ in range(MAX_SWEEPS):
+        last = x
+        x = np.append(constant + np.bincount(source, weight * x[target], len(constant)), 0.0)
+        if np.all(np.abs(x - last) <= SETTLED * np.maximum(np.abs(x), np.abs(constant).max())):
+            return x[:-1]
+    raise ValueError(
+        f"gamma: states of one group with more than {DIRECT} branches did not settle within "
+        f"{MAX_SWEEPS} sweeps; expected a smaller gamma"
+    )

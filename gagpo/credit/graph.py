@@ -57,7 +57,7 @@ def distances(graph: RolloutGraph, goals: np.ndarray) -> np.ndarray:
     edges = np.argsort(graph.target, kind="stable")
     before = graph.source[edges]
     start = np.concatenate([[0], np.cumsum(np.bincount(graph.target, minlength=graph.num_nodes))])
-    distance = np.full(graph.num_nodes, -1)
+    distance, last = np.full((2, graph.num_nodes), -1)
     level, depth = np.unique(goals), 0
     distance[level] = 0
     # Views whose single items are quick to read and write, of the very same arrays.
@@ -71,8 +71,10 @@ def distances(graph: RolloutGraph, goals: np.ndarray) -> np.ndarray:
         count = start[level + 1] - start[level]
         first = np.repeat(start[level] - (np.cumsum(count) - count), count)
         reached = before[first + np.arange(len(first))]
-        level = np.unique(reached[distance[reached] < 0])
-        distance[level] = depth
+        reached = reached[distance[reached] < 0]
+        distance[reached] = depth
+        last[reached] = np.arange(len(reached))
+        level = reached[last[reached] == np.arange(len(reached))]  # each state once
     return distance
 
 

@@ -33,10 +33,9 @@ def hgpo(table: StepTable, config: CreditConfig) -> Credit:
     returns = discounted_sums(table, reward, config.gamma)
     score = returns - penalties(table, config, "after_discounting")
     weights = np.arange(1.0, config.hgpo_history + 2) ** config.hgpo_alpha
+    levels = _levels(table, anchors.index, len(weights))
     advantage, normalized = np.zeros((2, table.num_steps))
-    for weight, (rows, group) in zip(weights / weights.sum(), _levels(table, anchors.index, len(weights))):
-        if not len(rows):
-            break
+    for weight, (rows, group) in zip(weights / weights.sum(), levels, strict=True):
         values = score[rows]
         mean = np.bincount(group, values) / np.bincount(group)
         advantage[rows] += weight * (values - mean[group])
