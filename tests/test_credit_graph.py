@@ -109,10 +109,8 @@ def test_graphgpo_takes_the_shortest_way_through_several_trajectories():
         Played(0, "b", [0], final="g", success=True),
     )
     credit = credit_of(table, "graphgpo", gamma=0.5, goal_worth=16, normalize="none", omega=1)
-    distance_after = [1, 3, 99, 99, 2, 1, 1, 0, 0]
-    score = credit.value.copy()
-    for row, far in enumerate(distance_after):
-        score[row] = 0 if far == 99 else 16 * 0.5**far
+    far = [1, 3, None, None, 2, 1, 1, 0, 0]  # from where each step led
+    score = np.array([0 if d is None else 16 * 0.5**d for d in far])
     place = [0, 1, 2, 3, 2, 4, 1, 5, 1]
     mean = [np.mean(score[np.array(place) == p]) for p in place]
     np.testing.assert_allclose(credit.value, mean, 1e-14)

@@ -2,7 +2,7 @@
 
 All take the same table and fill the same columns. `td_error` is always
 r_t + gamma * next_value - value, for diagnosis. Each obeys gamma, normalize (but for RLOO),
-invalid_penalty and penalty_rule; lam, own_return and truncation concern GAGPO alone. Under
+invalid_penalty and penalty_rule; lam, own_return, truncation and episode_term do not concern them. Under
 "after_discounting" the penalty is taken off the score of the invalid step alone, after the
 returns are summed and before they are compared and normalised.
 """
@@ -25,9 +25,12 @@ def gigpo(table: StepTable, config: CreditConfig) -> Credit:
         A_t = E_i + omega * (R_t - mean) / (sigma + 1e-8)
 
     E_i is GRPO's. Mean and sigma are over the anchor group of step t; alone there, or with a
-    sigma that is only rounding, a step's second term is 0. normalize "none" divides neither term
-    by its sigma; "batch" concerns the episode term only. `value` is the anchor group's mean,
-    `advantage` the sum of both terms before division. Source: arXiv 2505.10978.
+    sigma that is only rounding, a step's second term is 0. The paper divides both terms by sigma
+    or by 1: normalize "group" is its first norm (mode "mean_std_norm" of the public code), "none"
+    its second ("mean_norm"); "batch" concerns the episode term only. `value` is the anchor group's
+    mean, `advantage` the sum of both terms before division. Source: arXiv 2505.10978. Its code,
+    verl-agent, takes an invalid action's penalty off after discounting (penalty_rule
+    "after_discounting"), and the episode term over turns (see `grpo`).
     """
     anchors = find_anchors(table)
     reward = rewards(table, config)
@@ -58,7 +61,9 @@ def grpo(table: StepTable, config: CreditConfig) -> Credit:
 
     with mean and sigma (population) over the trajectories of the group. Each trajectory counts
     once, as the paper says; verl-agent's code takes both over turns, so that long trajectories
-    count more. A penalty under "after_discounting" enters at its step, and the trajectory then
+    count more, has the sample's sigma (K - 1), and leaves a lone trajectory its whole return,
+    where this gives it 0. Division by the sample's sigma would make all A smaller by a factor of
+    sqrt((K - 1) / K). A penalty under "after_discounting" enters at its step, and the trajectory then
     counts with the mean over its steps. normalize "none" does not divide (as Dr. GRPO); "batch"
     takes mean and sigma over all trajectories. `value` is the group's mean, also as next_value.
     Source: arXiv 2402.03300.
