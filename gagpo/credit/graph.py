@@ -63,10 +63,10 @@ def distances(graph: RolloutGraph, goals: np.ndarray) -> np.ndarray:
     # Views whose single items are quick to read and write, of the very same arrays.
     sources, starts, found = memoryview(before), memoryview(start), memoryview(distance)
     while len(level):
-        depth += 1
         if len(level) < NARROW:
-            level = _one_by_one(level, depth, sources, starts, found)
+            level, depth = _one_by_one(list(level), depth, sources, starts, found)
             continue
+        depth += 1
         level = np.asarray(level)
         count = start[level + 1] - start[level]
         first = np.repeat(start[level] - (np.cumsum(count) - count), count)
@@ -78,13 +78,18 @@ def distances(graph: RolloutGraph, goals: np.ndarray) -> np.ndarray:
     return distance
 
 
-def _one_by_one(level, depth: int, sources: memoryview, starts: memoryview, found: memoryview) -> list[int]:
-    """The nodes one step before `level` that had not been found, now found at `depth`."""
-    reached = []
-    for node in level:
-        for edge in range(starts[node], starts[node + 1]):
-            source = sources[edge]
-            if found[source] < 0:
-                found[source] = depth
-                reached.append(source)
-    return reached
+def _one_by_one(
+    level: list[int], depth: int, sources: memoryview, starts: memoryview, found: memoryview
+) -> tuple[list[int], int]:
+    """Go on from the nodes of `level`, at `depth`, until there are none, or NARROW of them."""
+    while 0 < len(level) < NARROW:
+        depth += 1
+        reached = []
+        for node in level:
+            for edge in range(starts[node], starts[node + 1]):
+                source = sources[edge]
+                if found[source] < 0:
+                    found[source] = depth
+                    reached.append(source)
+        level = reached
+    return level, depth

@@ -74,11 +74,13 @@ def standardize(
     from: where sigma is at most SIGMA_FLOOR times the largest absolute value of either in the
     group, it is what rounding left, and the result is exactly 0.
     """
-    weight = np.ones(len(values)) if weight is None else weight
-    total = np.bincount(group, weight)
-    centred = values - (np.bincount(group, weight * values) / total)[group]
-    sigma = np.sqrt(np.bincount(group, weight * centred**2) / total)
-    largest = np.zeros(len(total))
+
+    def mean(x: np.ndarray) -> np.ndarray:
+        return np.bincount(group, x if weight is None else weight * x) / np.bincount(group, weight)
+
+    centred = values - mean(values)[group]
+    sigma = np.sqrt(mean(centred**2))
+    largest = np.zeros(len(sigma))
     np.maximum.at(largest, group, np.maximum(np.abs(values), np.abs(scale)))
     real = sigma > SIGMA_FLOOR * largest
     return np.where(real[group], centred / (sigma + EPSILON)[group], 0.0)

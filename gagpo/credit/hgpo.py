@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from gagpo.config import CreditConfig
@@ -54,23 +56,24 @@ def hgpo(table: StepTable, config: CreditConfig) -> Credit:
     )
 
 
-def _levels(table: StepTable, anchor: np.ndarray, num_levels: int):
-    """For k = 0, 1 ...: the rows whose last k + 1 states occur more than once, and a number for
-    each of these histories.
+def _levels(table: StepTable, anchor: np.ndarray, num_levels: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For k = 0, 1 ... num_levels - 1: the rows whose last k + 1 states occur more than once, and
+    the number of each one's history among these.
 
-    Two steps share k + 1 states if they share k, and the steps before them share k as well. So
-    each level splits the groups of the one before, and rows that stand alone are done with.
+    Two steps share k + 1 states if they share k and the steps before them share k, so each level
+    splits the groups of the one before. Who shares nothing at one level is done with.
     """
-    step = np.arange(table.num_steps) - table.offsets[table.trajectory]
     rows, history = np.arange(table.num_steps), anchor
-    for k in range(num_levels):
-        _, group, size = number(history[rows])
-        shared = size[group] > 1
-        rows, group = rows[shared], number(group[shared])[1]
+    shared = np.zeros(table.num_steps, np.int64)  # 1 + number of the history, 0 for a row alone
+    begins = np.zeros(table.num_steps, bool)
+    begins[table.offsets[:-1]] = True
+    for _ in range(num_levels):
+        _, group, size = number(history)
+        often = size[group] > 1
+        rows, group = rows[often], number(group[often])[1]
         yield rows, group
-        # Rows that stood alone keep numbers of their own, apart from those of the groups.
-        previous = len(rows) + np.arange(table.num_steps)
-        previous[rows] = group
-        rows = rows[step[rows] > k]
-        history = np.zeros(table.num_steps, np.int64)
-        history[rows] = previous[rows] * (len(previous) + len(group)) + previous[rows - 1]
+        shared[:] = 0
+        shared[rows] = group + 1
+        follows = ~begins[rows] & (shared[rows - 1] > 0)
+        rows, group = rows[follows], group[follows]
+        history = group * (np.max(shared) + 1) + shared[rows - 1]
