@@ -113,7 +113,7 @@ class RolloutConfig(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class CreditConfig(_Checked):
-    estimator: str = _at("gagpo", "gagpo, gigpo, grpo, rloo or reinforce")
+    estimator: str = _at("gagpo", "a name in gagpo.credit.ESTIMATORS; docs/credit.md explains each")
     gamma: float = _at(0.95, "discount", low=0, high=1)
     lam: float = _at(0.8, "lambda of the generalized advantage", low=0, high=1)
     normalize: str = _at("group", "where mean and deviation are taken", choices=("group", "batch", "none"))
@@ -126,7 +126,11 @@ class CreditConfig(_Checked):
         "discounting, or after normalisation at its own scale",
         choices=("reward", "after_discounting", "after_normalization"),
     )
-    omega: float = _at(1.0, "weight of GiGPO's step term", low=0)
+    omega: float = _at(1.0, "weight of GiGPO's and GraphGPO's step term", low=0)
+    episode_term: float = _at(0.0, "weight of GRPO's advantage, added to GAGPO's (an ablation)", low=0)
+    hgpo_history: int = _at(2, "K: earlier states that HGPO's finest groups share", low=0, high=64)
+    hgpo_alpha: float = _at(1.0, "HGPO's groups that share k + 1 states weigh (k + 1)^alpha", low=0, high=16)
+    goal_worth: float = _at(10.0, "C of GraphGPO, which counts where sigma does not divide", low=0)
     state_key: str = _at(
         "exact", "what makes two states equal", choices=("exact", "observation", "history", "normalized")
     )

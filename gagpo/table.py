@@ -98,6 +98,11 @@ class StepTable:
     state        (S,)   int64    identity of the state before the action; equal means same state
     final_state  (T,)   int64    identity of the state after the last step, in the same numbering
     valid        (S,)   bool     the action was admissible
+
+    Only the estimator "gae" reads these, and no importer or rollout fills them:
+
+    critic_value (S,)   float64  a critic's V(s_t), or None
+    critic_final (T,)   float64  a critic's V of the state after the last step, or None
     """
 
     offsets: np.ndarray
@@ -108,10 +113,17 @@ class StepTable:
     state: np.ndarray
     final_state: np.ndarray
     valid: np.ndarray
+    critic_value: np.ndarray | None = None
+    critic_final: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         kinds = {"offsets": np.int64, "group": np.int64, "truncated": bool, "success": bool}
         kinds |= {"reward": np.float64, "state": np.int64, "final_state": np.int64, "valid": bool}
+        numbers = ["reward"]
+        for name in ("critic_value", "critic_final"):
+            if getattr(self, name) is not None:
+                kinds[name] = np.float64
+                numbers.append(name)
         for name, kind in kinds.items():
             object.__setattr__(self, name, _column(name, getattr(self, name), kind))
         if len(self.offsets) == 0 or self.offsets[0] != 0 or np.any(np.diff(self.offsets) <= 0):
@@ -119,12 +131,15 @@ class StepTable:
         sizes = {"group": self.num_trajectories, "truncated": self.num_trajectories}
         sizes |= {"success": self.num_trajectories, "final_state": self.num_trajectories}
         sizes |= {"reward": self.num_steps, "state": self.num_steps, "valid": self.num_steps}
+        sizes |= {"critic_value": self.num_steps, "critic_final": self.num_trajectories}
         for name, size in sizes.items():
-            if len(getattr(self, name)) != size:
+            if name in kinds and len(getattr(self, name)) != size:
                 raise ValueError(f"StepTable.{name}: {len(getattr(self, name))} rows; expected {size}")
-        if not np.all(np.isfinite(self.reward)):
-            row = int(np.flatnonzero(~np.isfinite(self.reward))[0])
-            raise ValueError(f"StepTable.reward: row {row} is {self.reward[row]}; expected finite")
+        for name in numbers:
+            odd = np.flatnonzero(~np.isfinite(getattr(self, name)))
+            if len(odd):
+                value = getattr(self, name)[odd[0]]
+                raise ValueError(f"StepTable.{name}: row {odd[0]} is {value}; expected finite")
 
     @property
     def num_trajectories(self) -> int:

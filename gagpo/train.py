@@ -45,6 +45,8 @@ class Trainer:
 
     def __init__(self, run: Run, config: Config, should_stop: Callable[[], str | None]) -> None:
         """`should_stop` returns a reason when the run is to stop at the next opportunity."""
+        if config.credit.estimator == "gae":
+            raise ValueError("estimator: 'gae' reads a critic's values; expected one that training can feed")
         if config.run.num_threads:
             torch.set_num_threads(config.run.num_threads)
         self.run, self.config, self.should_stop = run, config, should_stop

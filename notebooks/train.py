@@ -100,6 +100,10 @@ truncation = "terminal"
 invalid_penalty = 0.1
 penalty_rule = "reward"
 omega = 1.0
+episode_term = 0.0
+hgpo_history = 2
+hgpo_alpha = 1.0
+goal_worth = 10.0
 state_key = "exact"
 
 # Loss

@@ -54,6 +54,10 @@ class Episode:
         self.truncated = bool(table.truncated[i])
         self.states = [int(table.state[row]) for row in rows]
         self.final_state = int(table.final_state[i])
+        self.success = bool(table.success[i])
+        if table.critic_value is not None:
+            self.critic = [Fraction(float(table.critic_value[row])) for row in rows]
+            self.critic_final = Fraction(float(table.critic_final[i]))
         self.penalty = [Fraction(0 if table.valid[row] else config.invalid_penalty) for row in rows]
         self.reward = [Fraction(float(table.reward[row])) for row in rows]
         if config.penalty_rule == "reward":
@@ -73,13 +77,7 @@ def reference_credit(table: StepTable, config: CreditConfig) -> dict[str, list[f
         for episode in episodes
         for p in episode.penalty
     ]
-    value, next_value, advantage, normalized = {
-        "gagpo": _gagpo,
-        "gigpo": _gigpo,
-        "grpo": _grpo,
-        "rloo": _rloo,
-        "reinforce": _reinforce,
-    }[config.estimator](episodes, config, late)
+    value, next_value, advantage, normalized = slow(config.estimator)(episodes, config, late)
     reward = [r for episode in episodes for r in episode.reward]
     if config.penalty_rule == "after_normalization":
         penalty = [p for episode in episodes for p in episode.penalty]
@@ -97,6 +95,23 @@ def reference_credit(table: StepTable, config: CreditConfig) -> dict[str, list[f
         "normalized": normalized,
     }
     return {name: [float(x) for x in column] for name, column in columns.items()}
+
+
+def slow(estimator: str):
+    """The slow (episodes, config, late penalties) -> value, next_value, advantage, normalized."""
+    import references_graph as graph  # it uses the helpers below
+
+    return {
+        "gagpo": _gagpo,
+        "gigpo": _gigpo,
+        "grpo": grpo,
+        "rloo": _rloo,
+        "reinforce": _reinforce,
+        "hgpo": graph.hgpo,
+        "graphgpo": graph.graphgpo,
+        "gated_bepo": graph.gated_bepo,
+        "gae": graph.gae,
+    }[estimator]
 
 
 def _visits(episodes: list[Episode], group: int, state: int) -> list[Fraction]:
@@ -119,86 +134,98 @@ def _gagpo(episodes, config, late):
             visits = _visits(episodes, episode.group, state)
             if config.own_return == "left_out" and len(visits) > 1:
                 visits.remove(own)
-            values.append(_mean(visits))
+            values.append(mean(visits))
         after = Fraction(0)
         if config.truncation == "bootstrap" and episode.truncated:
             visits = _visits(episodes, episode.group, episode.final_state)
-            after = _mean(visits) if visits else Fraction(0)
+            after = mean(visits) if visits else Fraction(0)
         nexts = [*values[1:], after]
-        td = [r + gamma * n - v for r, n, v in zip(episode.reward, nexts, values, strict=True)]
-        advantage += [sum((gamma * lam) ** k * d for k, d in enumerate(td[t:])) for t in range(len(td))]
+        advantage += generalized(episode.reward, values, nexts, gamma, lam)
         value += values
         next_value += nexts
     advantage = [a - p for a, p in zip(advantage, late, strict=True)]
-    return value, next_value, advantage, _over_steps(episodes, config, advantage)
+    normalized = over_steps(episodes, config, advantage)
+    if config.episode_term:
+        _, _, raw, scaled = grpo(episodes, config, late)
+        advantage = [a + Fraction(config.episode_term) * e for a, e in zip(advantage, raw, strict=True)]
+        normalized = [
+            float(a) + config.episode_term * float(e) for a, e in zip(normalized, scaled, strict=True)
+        ]
+    return value, next_value, advantage, normalized
+
+
+def generalized(reward, value, next_value, gamma, lam):
+    """GAE of one trajectory from the values before and after each step."""
+    td = [r + gamma * n - v for r, n, v in zip(reward, next_value, value, strict=True)]
+    return [sum((gamma * lam) ** k * d for k, d in enumerate(td[t:])) for t in range(len(td))]
 
 
 def _gigpo(episodes, config, late):
     omega = Fraction(config.omega)
-    _, _, episode_raw, episode_normalized = _grpo(episodes, config, late)
+    _, _, episode_raw, episode_normalized = grpo(episodes, config, late)
     returns = [r for episode in episodes for r in episode.returns]
     score = [r - p for r, p in zip(returns, late, strict=True)]
     place = [(episode.group, s) for episode in episodes for s in episode.states]
-    value = [_mean([x for x, p in zip(score, place, strict=True) if p == mine]) for mine in place]
+    value = [mean([x for x, p in zip(score, place, strict=True) if p == mine]) for mine in place]
     raw = [x - v for x, v in zip(score, value, strict=True)]
-    scaled = raw if config.normalize == "none" else _standardized(score, place)
-    next_value = _shifted(episodes, value)
+    scaled = raw if config.normalize == "none" else standardized(score, place)
+    next_value = shifted(episodes, value)
     advantage = [e + omega * a for e, a in zip(episode_raw, raw, strict=True)]
     normalized = [float(e) + config.omega * float(a) for e, a in zip(episode_normalized, scaled, strict=True)]
     return value, next_value, advantage, normalized
 
 
-def _grpo(episodes, config, late):
+def grpo(episodes, config, late):
     score = [episode.total for episode in episodes for _ in episode.states]
     score = [x - p for x, p in zip(score, late, strict=True)]
     weight = [Fraction(1, len(episode.states)) for episode in episodes for _ in episode.states]
     group = [episode.group for episode in episodes for _ in episode.states]
     value, advantage = [], []
     for x, mine in zip(score, group, strict=True):
-        mean = _mean(*_members(score, weight, group, mine))
-        advantage.append(x - mean)
-        value.append(mean)
+        centre = mean(*_members(score, weight, group, mine))
+        advantage.append(x - centre)
+        value.append(centre)
     if config.normalize == "none":
         normalized = advantage
     else:
         where = group if config.normalize == "group" else [0] * len(group)
-        normalized = _standardized(score, where, weight)
-    return value, _shifted(episodes, value), advantage, normalized
+        normalized = standardized(score, where, weight)
+    return value, shifted(episodes, value), advantage, normalized
 
 
 def _rloo(episodes, config, late):
     value, advantage = [], []
     for i, episode in enumerate(episodes):
         others = [other.total for j, other in enumerate(episodes) if j != i and other.group == episode.group]
-        baseline = _mean(others) if others else episode.total
+        baseline = mean(others) if others else episode.total
         value += [baseline] * len(episode.states)
         advantage += [episode.total - baseline] * len(episode.states)
     advantage = [a - p for a, p in zip(advantage, late, strict=True)]
-    return value, _shifted(episodes, value), advantage, advantage
+    return value, shifted(episodes, value), advantage, advantage
 
 
 def _reinforce(episodes, config, late):
     returns = [r for episode in episodes for r in episode.returns]
     advantage = [r - p for r, p in zip(returns, late, strict=True)]
     zeros = [Fraction(0)] * len(returns)
-    return zeros, zeros, advantage, _over_steps(episodes, config, advantage)
+    return zeros, zeros, advantage, over_steps(episodes, config, advantage)
 
 
-def _over_steps(episodes, config, values):
+def over_steps(episodes, config, values):
     if config.normalize == "none":
         return values
     group = [episode.group for episode in episodes for _ in episode.states]
-    return _standardized(values, group if config.normalize == "group" else [0] * len(group))
+    return standardized(values, group if config.normalize == "group" else [0] * len(group))
 
 
-def _standardized(values, group, weight=None):
+def standardized(values, group, weight=None):
     weight = weight or [Fraction(1)] * len(values)
     result = []
     for x, mine in zip(values, group, strict=True):
         members, weights = _members(values, weight, group, mine)
-        mean = _mean(members, weights)
-        sigma = math.sqrt(_mean([(m - mean) ** 2 for m in members], weights))
-        result.append(float(x - mean) / (sigma + 1e-8))
+        centre = mean(members, weights)
+        sigma = math.sqrt(mean([(m - centre) ** 2 for m in members], weights))
+        result.append(float(x - centre) / (sigma + 1e-8))
     return result
 
 
@@ -207,12 +234,12 @@ def _members(values, weight, group, mine):
     return [values[k] for k in chosen], [weight[k] for k in chosen]
 
 
-def _mean(values, weights=None):
+def mean(values, weights=None):
     weights = weights or [Fraction(1)] * len(values)
     return sum(w * x for w, x in zip(weights, values, strict=True)) / sum(weights)
 
 
-def _shifted(episodes, value):
+def shifted(episodes, value):
     """The value at the next step, 0 after the last."""
     result, start = [], 0
     for episode in episodes:

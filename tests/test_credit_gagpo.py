@@ -7,7 +7,7 @@ import pytest
 from references import Played, table_of
 
 from gagpo.config import CreditConfig
-from gagpo.credit import assign_credit
+from gagpo.credit import ESTIMATORS, assign_credit
 from gagpo.table import StepTable
 
 PLAIN = {"estimator": "gagpo", "normalize": "none"}
@@ -92,7 +92,7 @@ def test_a_singleton_gets_credit_through_a_shared_successor():
 def test_when_all_siblings_fail_every_advantage_is_exactly_zero():
     rng = np.random.default_rng(1)
     fails = [Played(0, "".join(rng.choice(list("abcd"), 9)), [0] * 9) for _ in range(8)]
-    for estimator in ("gagpo", "gigpo", "grpo", "rloo", "reinforce"):
+    for estimator in ESTIMATORS.keys() - {"gae"}:
         credit = assign_credit(table_of(*fails), CreditConfig(estimator=estimator))
         assert np.all(credit.advantage == 0) and np.all(credit.normalized == 0), estimator
 
@@ -126,12 +126,12 @@ def test_rounding_is_not_taken_for_signal():
 
     states = "".join(chr(ord("A") + t) for t in range(length))
     group = [Played(0, states, [0] * 29 + [10], success=True)] * siblings
-    for estimator in ("gagpo", "gigpo", "grpo"):
+    for estimator in ESTIMATORS.keys() - {"gae", "reinforce"}:
         credit = assign_credit(table_of(*group), CreditConfig(estimator=estimator))
         assert np.all(credit.normalized == 0), estimator
 
 
-@pytest.mark.parametrize("estimator", ["gagpo", "gigpo", "grpo"])
+@pytest.mark.parametrize("estimator", ["gagpo", "gigpo", "grpo", "hgpo", "graphgpo", "gated_bepo"])
 def test_rewards_that_differ_in_order_only_are_no_signal_for_an_episode(estimator):
     """0.1 + 0.2 - 0.3 is 6e-17 in floats and -0.3 + 0.2 + 0.1 is 3e-17: both are 0."""
     one, two = Played(0, "abc", [0.1, 0.2, -0.3]), Played(0, "def", [-0.3, 0.2, 0.1])
@@ -185,6 +185,19 @@ def test_bootstrap_uses_the_final_state_only_where_the_group_knows_it_and_a_limi
     terminal = assign_credit(table_of(*CUT), CreditConfig(**PLAIN, gamma=0.5, lam=1))
     assert terminal.next_value.tolist() == [1, *[0] * 9]
     assert np.all(terminal.advantage == 0)
+
+
+def test_the_episode_term_is_grpos_at_its_weight():
+    """GiGPO with lam 1 and no division is the same sum (test_credit_baselines); here with division."""
+    table = random_table()
+    for normalize in ("group", "batch", "none"):
+        both, alone, grpo = (
+            assign_credit(table, CreditConfig(normalize=normalize, **options))
+            for options in ({"episode_term": 0.3}, {}, {"estimator": "grpo"})
+        )
+        np.testing.assert_allclose(both.advantage, alone.advantage + 0.3 * grpo.advantage, 1e-12)
+        np.testing.assert_allclose(both.normalized, alone.normalized + 0.3 * grpo.normalized, 1e-12)
+        assert both.value.tolist() == alone.value.tolist()
 
 
 # One invalid action, at the second of three steps; the sibling does the same without it.

@@ -37,6 +37,8 @@ def tables(draw) -> StepTable:
         state=np.array(column(state, total)),
         final_state=np.array(column(state, num)),
         valid=np.array(column(st.booleans(), total)),
+        critic_value=np.array(column(st.sampled_from([0.0, 0.5, -3.0, 9.0]), total)),
+        critic_final=np.array(column(st.sampled_from([0.0, 2.0]), num)),
     )
 
 
@@ -51,6 +53,10 @@ configs = st.builds(
     invalid_penalty=st.sampled_from([0.0, 0.1, 1.0]),
     penalty_rule=st.sampled_from(["reward", "after_discounting", "after_normalization"]),
     omega=st.sampled_from([0.0, 0.5, 1.0]),
+    episode_term=st.sampled_from([0.0, 0.0, 0.5, 1.0]),
+    hgpo_history=st.integers(0, 3),
+    hgpo_alpha=st.sampled_from([0.0, 1.0, 2.5]),
+    goal_worth=st.sampled_from([0.0, 1.0, 10.0]),
 )
 
 
@@ -86,6 +92,8 @@ def test_order_of_trajectories_and_names_of_groups_and_states_do_not_matter(tabl
         state=np.array([states[s] for s in table.state[rows]]),
         final_state=np.array([states[s] for s in table.final_state[order]]),
         valid=table.valid[rows],
+        critic_value=table.critic_value[rows],
+        critic_final=table.critic_final[order],
     )
     before, after = assign_credit(table, config), assign_credit(other, config)
     for name in COLUMNS:
@@ -104,7 +112,7 @@ def test_a_group_does_not_hear_of_other_groups(table, stranger, config):
         group=np.concatenate([table.group, stranger.group + 77]),
         **{
             name: np.concatenate([getattr(table, name), getattr(stranger, name)])
-            for name in ("truncated", "success", "reward", "state", "final_state", "valid")
+            for name in [f.name for f in fields(StepTable) if f.name not in ("offsets", "group")]
         },
     )
     alone, together = assign_credit(table, config), assign_credit(both, config)

@@ -39,8 +39,9 @@ LAYERS = {
         {"numpy"},
         """
         gagpo.config gagpo.table gagpo.state_keys
-        gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.gagpo gagpo.credit.baselines
-        gagpo.credit gagpo.stats gagpo
+        gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.episode gagpo.credit.gagpo
+        gagpo.credit.baselines gagpo.credit.hgpo gagpo.credit.graph gagpo.credit.graphgpo gagpo.credit.bellman
+        gagpo.credit.bepo gagpo.credit.gae gagpo.credit gagpo.stats gagpo
         """,
     ),
     "worlds, rollout and run folder": Layer(

@@ -11,7 +11,11 @@ from difflib import get_close_matches
 
 from gagpo.config import CreditConfig
 from gagpo.credit.baselines import gigpo, grpo, reinforce, rloo
+from gagpo.credit.bepo import gated_bepo
+from gagpo.credit.gae import gae
 from gagpo.credit.gagpo import gagpo
+from gagpo.credit.graphgpo import graphgpo
+from gagpo.credit.hgpo import hgpo
 from gagpo.table import Credit, StepTable
 
 ESTIMATORS: dict[str, Callable[[StepTable, CreditConfig], Credit]] = {
@@ -20,6 +24,10 @@ ESTIMATORS: dict[str, Callable[[StepTable, CreditConfig], Credit]] = {
     "grpo": grpo,
     "rloo": rloo,
     "reinforce": reinforce,
+    "hgpo": hgpo,
+    "graphgpo": graphgpo,
+    "gated_bepo": gated_bepo,
+    "gae": gae,
 }
 
 

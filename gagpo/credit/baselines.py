@@ -2,7 +2,7 @@
 
 All take the same table and fill the same columns. `td_error` is always
 r_t + gamma * next_value - value, for diagnosis. Each obeys gamma, normalize (but for RLOO),
-invalid_penalty and penalty_rule; lam, own_return and truncation concern GAGPO alone. Under
+invalid_penalty and penalty_rule; lam, own_return, truncation and episode_term do not concern them. Under
 "after_discounting" the penalty is taken off the score of the invalid step alone, after the
 returns are summed and before they are compared and normalised.
 """
@@ -13,6 +13,7 @@ import numpy as np
 
 from gagpo.config import CreditConfig
 from gagpo.credit.columns import following, make_credit, normalize_steps, penalties, rewards
+from gagpo.credit.episode import episode_return, episode_terms
 from gagpo.credit.groups import find_anchors, group_numbers, standardize
 from gagpo.credit.sums import discounted_sums
 from gagpo.table import Credit, StepTable
@@ -24,9 +25,12 @@ def gigpo(table: StepTable, config: CreditConfig) -> Credit:
         A_t = E_i + omega * (R_t - mean) / (sigma + 1e-8)
 
     E_i is GRPO's. Mean and sigma are over the anchor group of step t; alone there, or with a
-    sigma that is only rounding, a step's second term is 0. normalize "none" divides neither term
-    by its sigma; "batch" concerns the episode term only. `value` is the anchor group's mean,
-    `advantage` the sum of both terms before division. Source: arXiv 2505.10978.
+    sigma that is only rounding, a step's second term is 0. The paper divides both terms by sigma
+    or by 1: normalize "group" is its first norm (mode "mean_std_norm" of the public code), "none"
+    its second ("mean_norm"); "batch" concerns the episode term only. `value` is the anchor group's
+    mean, `advantage` the sum of both terms before division. Source: arXiv 2505.10978. Its code,
+    verl-agent, takes an invalid action's penalty off after discounting (penalty_rule
+    "after_discounting"), and the episode term over turns (see `grpo`).
     """
     anchors = find_anchors(table)
     reward = rewards(table, config)
@@ -34,7 +38,7 @@ def gigpo(table: StepTable, config: CreditConfig) -> Credit:
     score = returns - penalties(table, config, "after_discounting")
     value = anchors.mean(score)[anchors.index]
     step_term = score - value
-    episode_term, normalized_episode = _episode_terms(table, config, reward, returns)
+    episode_term, normalized_episode = episode_terms(table, config, reward, returns)
     scaled = config.normalize != "none"
     normalized_step = standardize(score, anchors.index, scale=returns) if scaled else step_term
     return make_credit(
@@ -57,15 +61,17 @@ def grpo(table: StepTable, config: CreditConfig) -> Credit:
 
     with mean and sigma (population) over the trajectories of the group. Each trajectory counts
     once, as the paper says; verl-agent's code takes both over turns, so that long trajectories
-    count more. A penalty under "after_discounting" enters at its step, and the trajectory then
+    count more, has the sample's sigma (K - 1), and leaves a lone trajectory its whole return,
+    where this gives it 0. Division by the sample's sigma would make all A smaller by a factor of
+    sqrt((K - 1) / K). A penalty under "after_discounting" enters at its step, and the trajectory then
     counts with the mean over its steps. normalize "none" does not divide (as Dr. GRPO); "batch"
     takes mean and sigma over all trajectories. `value` is the group's mean, also as next_value.
     Source: arXiv 2402.03300.
     """
     reward = rewards(table, config)
     returns = discounted_sums(table, reward, config.gamma)
-    advantage, normalized = _episode_terms(table, config, reward, returns)
-    score = _episode_return(table, reward)[table.trajectory]
+    advantage, normalized = episode_terms(table, config, reward, returns)
+    score = episode_return(table, reward)[table.trajectory]
     value = score - penalties(table, config, "after_discounting") - advantage
     return _from_baseline(table, config, reward, returns, value, advantage, normalized)
 
@@ -80,7 +86,7 @@ def rloo(table: StepTable, config: CreditConfig) -> Credit:
     reward = rewards(table, config)
     returns = discounted_sums(table, reward, config.gamma)
     group = group_numbers(table)
-    score = _episode_return(table, reward)
+    score = episode_return(table, reward)
     others = np.bincount(group)[group] - 1
     rest = (np.bincount(group, score)[group] - score) / np.maximum(others, 1)
     baseline = np.where(others > 0, rest, score)
@@ -124,27 +130,3 @@ def _from_baseline(
         advantage=advantage,
         normalized=normalized,
     )
-
-
-def _episode_return(table: StepTable, reward: np.ndarray) -> np.ndarray:
-    """(T,) float64, the undiscounted sum of each trajectory's rewards."""
-    return np.add.reduceat(reward, table.offsets[:-1])
-
-
-def _episode_terms(
-    table: StepTable, config: CreditConfig, reward: np.ndarray, returns: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """GRPO's advantage before and after division, both (S,) float64.
-
-    Steps weigh 1 / T_i, so that means over the steps are means over trajectories.
-    """
-    group = group_numbers(table)[table.trajectory]
-    weight = (1.0 / table.lengths)[table.trajectory]
-    score = _episode_return(table, reward)[table.trajectory]
-    score = score - penalties(table, config, "after_discounting")
-    mean = np.bincount(group, weight * score) / np.bincount(group, weight)
-    advantage = score - mean[group]
-    if config.normalize == "none":
-        return advantage, advantage
-    where = group if config.normalize == "group" else np.zeros_like(group)
-    return advantage, standardize(score, where, scale=returns, weight=weight)

@@ -6,6 +6,7 @@ import numpy as np
 
 from gagpo.config import CreditConfig
 from gagpo.credit.columns import following, make_credit, normalize_steps, penalties, rewards
+from gagpo.credit.episode import episode_terms
 from gagpo.credit.groups import Anchors, find_anchors
 from gagpo.credit.sums import discounted_sums
 from gagpo.table import Credit, StepTable
@@ -34,6 +35,8 @@ def gagpo(table: StepTable, config: CreditConfig) -> Credit:
     penalty_rule "reward": the penalty is part of r_t. "after_discounting": it is taken off a_t
     of the invalid step alone, before normalisation. "after_normalization": off A_t.
     normalize "batch": mean and sigma over all steps of the table. "none": A_t = a_t.
+    episode_term w: w times GRPO's advantage is added to a_t and A_t, as GiGPO adds it; the paper
+    finds that this hurts.
     """
     anchors = find_anchors(table)
     reward = rewards(table, config)
@@ -42,10 +45,15 @@ def gagpo(table: StepTable, config: CreditConfig) -> Credit:
     value = state_value[anchors.index]
     if config.own_return == "left_out":
         value = _without_own(value, returns, anchors.size[anchors.index])
-    next_value = following(table, value, _final_value(table, config, anchors, state_value))
+    next_value = following(table, value, final_value(table, config, anchors, state_value))
     td_error = reward + config.gamma * next_value - value
     advantage = discounted_sums(table, td_error, config.gamma * config.lam)
     advantage = advantage - penalties(table, config, "after_discounting")
+    normalized = normalize_steps(table, config, advantage, scale=returns)
+    if config.episode_term:
+        raw, scaled = episode_terms(table, config, reward, returns)
+        advantage = advantage + config.episode_term * raw
+        normalized = normalized + config.episode_term * scaled
     return make_credit(
         table,
         config,
@@ -55,7 +63,7 @@ def gagpo(table: StepTable, config: CreditConfig) -> Credit:
         value=value,
         next_value=next_value,
         advantage=advantage,
-        normalized=normalize_steps(table, config, advantage, scale=returns),
+        normalized=normalized,
     )
 
 
@@ -64,7 +72,7 @@ def _without_own(mean: np.ndarray, returns: np.ndarray, size: np.ndarray) -> np.
     return np.where(size > 1, (mean * size - returns) / np.maximum(size - 1, 1), returns)
 
 
-def _final_value(
+def final_value(
     table: StepTable, config: CreditConfig, anchors: Anchors, state_value: np.ndarray
 ) -> np.ndarray:
     """(T,) float64, V after the last step: 0, but for known final states under "bootstrap"."""

@@ -38,6 +38,17 @@ def group_numbers(table: StepTable) -> np.ndarray:
     return np.unique(table.group, return_inverse=True)[1]
 
 
+def number(key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As np.unique: the different values of `key` (n,) int64 in order, the number of each row's
+    value among them, and how often each occurs. Counts instead of sorting where values are dense."""
+    low, high = (int(key.min()), int(key.max())) if len(key) else (0, -1)
+    if high - low >= 4 * len(key):
+        return np.unique(key, return_inverse=True, return_counts=True)
+    count = np.bincount(key - low)
+    known = np.flatnonzero(count)
+    return known + low, (np.cumsum(count > 0) - 1)[key - low], count[known]
+
+
 def find_anchors(table: StepTable) -> Anchors:
     """Groups never share an anchor group, even where their state numbers agree."""
     group = group_numbers(table)
@@ -48,7 +59,7 @@ def find_anchors(table: StepTable) -> Anchors:
         low, high = 0, int(states.max())
     key = np.concatenate([group[table.trajectory], group]) * (high - low + 1) + (states - low)
     step_key, final_key = np.split(key, [table.num_steps])
-    known, index, size = np.unique(step_key, return_inverse=True, return_counts=True)
+    known, index, size = number(step_key)
     place = np.minimum(np.searchsorted(known, final_key), len(known) - 1)
     return Anchors(index, size, np.where(known[place] == final_key, place, -1))
 
@@ -63,11 +74,13 @@ def standardize(
     from: where sigma is at most SIGMA_FLOOR times the largest absolute value of either in the
     group, it is what rounding left, and the result is exactly 0.
     """
-    weight = np.ones(len(values)) if weight is None else weight
-    total = np.bincount(group, weight)
-    centred = values - (np.bincount(group, weight * values) / total)[group]
-    sigma = np.sqrt(np.bincount(group, weight * centred**2) / total)
-    largest = np.zeros(len(total))
+
+    def mean(x: np.ndarray) -> np.ndarray:
+        return np.bincount(group, x if weight is None else weight * x) / np.bincount(group, weight)
+
+    centred = values - mean(values)[group]
+    sigma = np.sqrt(mean(centred**2))
+    largest = np.zeros(len(sigma))
     np.maximum.at(largest, group, np.maximum(np.abs(values), np.abs(scale)))
     real = sigma > SIGMA_FLOOR * largest
     return np.where(real[group], centred / (sigma + EPSILON)[group], 0.0)
