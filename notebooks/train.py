@@ -60,6 +60,7 @@ unseen_games = None
 task_types = []
 max_steps = 20
 success_reward = 10.0
+score_reward = 0.0
 env_time_limit_s = 0.0
 
 # Dials of generated houses
