@@ -141,6 +141,21 @@ def test_distances_equal_the_slow_ones_however_wide_the_levels_are(table, narrow
             row += 1
 
 
+def test_many_shortest_paths_are_walked_once(monkeypatch):
+    """60 floors of two states with every step between neighbouring floors: 2^60 shortest paths."""
+    up, down = "".join(chr(200 + i) for i in range(60)), "".join(chr(300 + i) for i in range(60))
+    zigzag, zagzig = (
+        "".join(pair[i % 2] for i, pair in enumerate(zip(*ab, strict=True)))
+        for ab in ((up, down), (down, up))
+    )
+    walks = (up, down, zigzag, zagzig)
+    table = table_of(*(Played(0, w, [0] * 60, final="g", success=True) for w in walks))
+    graph = rollout_graph(table, find_anchors(table))
+    for narrow in (0, 64):
+        monkeypatch.setattr(graph_module, "NARROW", narrow)
+        assert distances(graph, graph.final)[graph.source].tolist() == [*range(60, 0, -1)] * 4
+
+
 def test_no_goal_means_no_distance():
     table = table_of(Played(0, "ab", [0, 0]))
     graph = rollout_graph(table, find_anchors(table))
