@@ -1,4 +1,4 @@
-"""HGPO, GraphGPO, Gated-BEPO and GAE: numbers worked by hand, reductions, and paths without end."""
+"""HGPO, GraphGPO and Gated-BEPO: numbers worked by hand, reductions, and paths without end."""
 
 from __future__ import annotations
 
@@ -141,6 +141,21 @@ def test_distances_equal_the_slow_ones_however_wide_the_levels_are(table, narrow
             row += 1
 
 
+def test_many_shortest_paths_are_walked_once(monkeypatch):
+    """60 floors of two states with every step between neighbouring floors: 2^60 shortest paths."""
+    up, down = "".join(chr(200 + i) for i in range(60)), "".join(chr(300 + i) for i in range(60))
+    zigzag, zagzig = (
+        "".join(pair[i % 2] for i, pair in enumerate(zip(*ab, strict=True)))
+        for ab in ((up, down), (down, up))
+    )
+    walks = (up, down, zigzag, zagzig)
+    table = table_of(*(Played(0, w, [0] * 60, final="g", success=True) for w in walks))
+    graph = rollout_graph(table, find_anchors(table))
+    for narrow in (0, 64):
+        monkeypatch.setattr(graph_module, "NARROW", narrow)
+        assert distances(graph, graph.final)[graph.source].tolist() == [*range(60, 0, -1)] * 4
+
+
 def test_no_goal_means_no_distance():
     table = table_of(Played(0, "ab", [0, 0]))
     graph = rollout_graph(table, find_anchors(table))
@@ -252,44 +267,6 @@ def test_values_of_a_large_group_settle_or_say_why_not(monkeypatch):
     monkeypatch.setattr(bellman_module, "MAX_SWEEPS", 20)
     with pytest.raises(ValueError, match=r"gamma: .* more than 10 branches .* smaller gamma"):
         bellman_values(table, anchors, table.reward, 0.9)
-
-
-# GAE
-def test_gae_by_hand():
-    """gamma = lam = 1/2. V = 4 and 2, then 0: d = 1 + 1 - 4 and 3 - 2; the other is cut at V = 6."""
-    table = table_of(Played(0, "ab", [1, 3]), Played(0, "ab", [0, 0], truncated=True))
-    table = replace(table, critic_value=np.array([4.0, 2, 1, 1]), critic_final=np.array([9.0, 6]))
-    options = {"gamma": 0.5, "lam": 0.5, "normalize": "none"}
-    credit = credit_of(table, "gae", **options)
-    assert credit.td_error.tolist() == [-2, 1, -0.5, -1]
-    assert credit.advantage.tolist() == [-2 + 0.25, 1, -0.5 - 0.25, -1]
-    cut = credit_of(table, "gae", **options, truncation="bootstrap")
-    assert cut.next_value.tolist() == [2, 0, 1, 6]
-    assert cut.advantage.tolist() == [-1.75, 1, -0.5 + 0.5, 2]
-
-
-@settings(max_examples=60, deadline=None)
-@given(tables(), gammas, st.sampled_from([0.0, 0.5, 1.0]))
-def test_gae_with_the_grouped_values_is_gagpo(table, gamma, lam):
-    gagpo = credit_of(table, "gagpo", gamma=gamma, lam=lam)
-    gae = credit_of(replace(table, critic_value=gagpo.value), "gae", gamma=gamma, lam=lam)
-    assert gae.advantage.tolist() == gagpo.advantage.tolist()
-    np.testing.assert_allclose(gae.normalized, gagpo.normalized, 1e-12, 1e-12)
-
-
-def test_gae_names_what_it_lacks():
-    table = table_of(Played(0, "ab", [1, 3], truncated=True))
-    with pytest.raises(ValueError, match=r"critic_value: None; expected a value for each step"):
-        credit_of(table, "gae")
-    table = replace(table, critic_value=np.zeros(2))
-    with pytest.raises(ValueError, match=r"critic_final: None; expected a value for each trajectory"):
-        credit_of(table, "gae", truncation="bootstrap")
-    assert credit_of(table, "gae").advantage.shape == (2,)
-    for name, odd in (("critic_value", [0.0]), ("critic_final", [0.0, 1.0])):
-        with pytest.raises(ValueError, match=rf"StepTable\.{name}: {len(odd)} rows; expected {3 - len(odd)}"):
-            replace(table, **{name: np.array(odd)})
-    with pytest.raises(ValueError, match=r"StepTable\.critic_value: row 1 is nan; expected finite"):
-        replace(table, critic_value=np.array([0, np.nan]))
 
 
 @settings(max_examples=100, deadline=None)
