@@ -44,7 +44,7 @@ LAYERS = {
         """,
     ),
     "worlds, rollout and run folder": Layer(
-        {"numpy", "pyarrow", "gymnasium", "textworld"},
+        {"numpy", "pyarrow", "gymnasium", "minigrid", "textworld"},
         """
         gagpo.envs gagpo.envs.problem gagpo.envs.rules gagpo.envs.wording gagpo.envs.goals gagpo.envs.pddl
         gagpo.envs.planner gagpo.envs.shortest gagpo.envs.rooms gagpo.envs.houses gagpo.envs.picture
@@ -52,6 +52,7 @@ LAYERS = {
         gagpo.envs.base gagpo.envs.check gagpo.envs.worker gagpo.envs.seeded gagpo.envs.exact
         gagpo.envs.official gagpo.envs.tw_pddl gagpo.envs.export gagpo.envs.household gagpo.envs.alfworld
         gagpo.envs.keydoor gagpo.envs.tabular gagpo.envs.tw_game gagpo.envs.textworld
+        gagpo.envs.gymtext gagpo.envs.grid_view gagpo.envs.minigrid
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
         """,
     ),
