@@ -8,7 +8,7 @@ from copy import deepcopy
 from importlib import import_module
 from typing import Any
 
-from gagpo.envs.gymtext import attributes, digest
+from gagpo.envs.gymtext import attributes, copy_sharing, digest
 
 COMMANDS = ("turn left", "turn right", "move forward", "pick up", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, _ = range(len(COMMANDS))
@@ -84,18 +84,23 @@ class GridView:
             inside = content(thing.contains)
             return [*map(int, thing.encode()), place, inside, marks.get(id(thing))]
 
-        cells = [content(thing) for thing in env.grid.grid]
+        cells = [[i, content(thing)] for i, thing in enumerate(env.grid.grid) if thing is not None]
         return digest([cells, attributes(env, content), progress])
 
-    def constants(self, env: Any) -> Iterator[object]:
-        yield from (env.observation_space, env.action_space, env.spec, env.actions)
-        yield from (thing for thing in env.grid.grid if thing is not None and thing.type == "wall")
+    def copy(self, env: Any) -> Any:
+        """Walls, which are most of a grid and never change, are shared."""
+        cells = env.grid.grid
+        walls = {id(thing): thing for thing in cells if thing is not None and thing.type == "wall"}
+        memo: dict[int, object] = dict(walls)
+        memo[id(cells)] = [
+            thing if thing is None or id(thing) in walls else deepcopy(thing, memo) for thing in cells
+        ]
+        return copy_sharing(env, memo)
 
     def plan(self, env: Any, key: Callable[[Any], str]) -> list[int]:
         """What BabyAI's bot does where that wins, else a shortest plan where a bounded search finds one."""
-        constants = {id(part): part for part in self.constants(env)}
-        found = _bot_plan(deepcopy(env, dict(constants))) if hasattr(env, "instrs") else []
-        return found or _search(env, key, constants, len(self.commands))
+        found = _bot_plan(self.copy(env)) if hasattr(env, "instrs") else []
+        return found or _search(env, key, self.copy, len(self.commands))
 
     def render(self, env: Any) -> str:
         carried = _name(env.carrying) if env.carrying else "nothing"
@@ -150,7 +155,7 @@ def _bot_plan(env: Any) -> list[int]:
     return []
 
 
-def _search(env: Any, key: Callable[[Any], str], constants: dict[int, object], num_actions: int) -> list[int]:
+def _search(env: Any, key: Callable[[Any], str], copy: Callable[[Any], Any], num_actions: int) -> list[int]:
     """A shortest plan by breadth-first search over copies; empty where none is among MAX_SEARCHED states."""
     env.gen_obs = _nothing  # nobody looks
     plans: dict[str, list[int]] = {key(env): []}
@@ -160,7 +165,7 @@ def _search(env: Any, key: Callable[[Any], str], constants: dict[int, object], n
         for action in _useful(here):
             if action >= num_actions:
                 continue
-            after = deepcopy(here, dict(constants))
+            after = copy(here)
             _, reward, terminated, _, _ = after.step(action)
             if terminated and reward > 0:
                 return [*plan, action]

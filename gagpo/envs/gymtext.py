@@ -6,10 +6,10 @@ discrete actions that draws itself as text; MiniGrid has a better one in `gagpo.
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -40,8 +40,8 @@ class View(Protocol):
     def key(self, env: Any) -> str:
         """Identity of the state, random draws and number of steps aside."""
 
-    def constants(self, env: Any) -> Iterable[object]:
-        """Parts of the environment that no step changes; copies share them."""
+    def copy(self, env: Any) -> Any:
+        """The same state again; no step of one changes the other."""
 
     def plan(self, env: Any, key: Callable[[Any], str]) -> list[int]:
         """Action numbers that win from here, empty where none are known; `env` is a copy to play with."""
@@ -112,11 +112,11 @@ class GymText:
 
     def snapshot(self) -> Copy:
         """The whole environment, its generator and the number of steps taken included."""
-        return Copy(self._copy(self._env), self._num_steps, self._ended, self._won)
+        return Copy(self._view.copy(self._env), self._num_steps, self._ended, self._won)
 
     def restore(self, snapshot: Copy) -> None:
         """Go back to a snapshot of this task, of this or of another environment."""
-        self._env = self._copy(snapshot.env)
+        self._env = self._view.copy(snapshot.env)
         self._num_steps, self._ended, self._won = snapshot.num_steps, snapshot.ended, snapshot.won
 
     def expert(self) -> str | None:
@@ -125,8 +125,8 @@ class GymText:
         A plan is kept, and made anew where the player has left it."""
         key = self.state_key()
         if not self._ended and key not in self._plan:
-            env = self._copy(self._env)
-            actions = self._view.plan(self._copy(env), self._key)
+            env = self._view.copy(self._env)
+            actions = self._view.plan(self._view.copy(env), self._key)
             self._plan[key] = None
             for action in actions:
                 self._plan[self._key(env)] = action
@@ -140,9 +140,6 @@ class GymText:
     def _key(self, env: Any) -> str:
         draws = _draws(env)
         return self._view.key(env) + ("" if draws == self._draws else f" {digest(draws)}")
-
-    def _copy(self, env: Any) -> Any:
-        return copy.deepcopy(env, {id(part): part for part in self._view.constants(env)})
 
 
 class AnsiView:
@@ -164,8 +161,8 @@ class AnsiView:
         """A digest of what is drawn and of every attribute that is a plain value."""
         return digest([self.describe(env), attributes(env)])
 
-    def constants(self, env: Any) -> list[object]:
-        return [env.observation_space, env.action_space, env.spec]
+    def copy(self, env: Any) -> Any:
+        return copy_sharing(env, {})
 
     def plan(self, env: Any, key: Callable[[Any], str]) -> list[int]:
         return []
@@ -200,6 +197,12 @@ def import_gymnasium() -> ModuleType:
             "env: this world needs the package gymnasium; install it with pip install gymnasium"
         ) from error
     return gymnasium
+
+
+def copy_sharing(env: Any, shared: dict[int, object]) -> Any:
+    """A deep copy, but for the spaces, which no step changes, and the parts whose copies are given, by id."""
+    constants = (env.observation_space, env.action_space, env.spec)
+    return deepcopy(env, {**shared, **{id(part): part for part in constants}})
 
 
 def attributes(env: Any, value_of: Callable[[Any], Any] = lambda value: None) -> dict[str, Any]:

@@ -31,13 +31,13 @@ LEVELS = (
 )
 NUM_PROBES, MAX_ATTEMPTS = 32, 2000  # layouts looked at to find those of a split
 MISSIONS = """
-    get go to fetch find reach pick up put open use a an the and then after you must avoid lava wall object ball
-    box key door goal square green red blue purple yellow grey room next near of on in front behind your left right
-    matching end hallway opening walls furthest
+    get go to fetch find reach pick up put open use a an the and then after you must avoid lava wall object
+    ball box key door goal square green red blue purple yellow grey room next near of on in front behind your
+    left right matching end hallway opening walls furthest
 """
 SEEN = """
-    you face carry nothing wall : ahead left right , ; . see a an at row column goal ball box key door floor lava
-    open closed locked red green blue purple yellow grey east south west north here > < ^ v # ?
+    you face carry nothing wall : ahead left right , ; . see a an at row column goal ball box key door floor
+    lava open closed locked red green blue purple yellow grey east south west north here > < ^ v # ?
 """
 
 
