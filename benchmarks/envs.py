@@ -51,6 +51,7 @@ def worlds(games: str | None) -> dict[str, WorldConfig]:
         "household 20, 30": WorldConfig(num_receptacles=20, num_objects=30, max_steps=MAX_STEPS),
         "keydoor": WorldConfig(env="keydoor", max_steps=MAX_STEPS),
         "frozenlake": WorldConfig(env="frozenlake", max_steps=MAX_STEPS),
+        "minigrid": WorldConfig(env="minigrid", max_steps=MAX_STEPS),
         "webshop": WorldConfig(env="webshop", max_steps=MAX_STEPS),
     }
     if games is not None:

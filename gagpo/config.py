@@ -47,13 +47,15 @@ class _Checked:
 @dataclass(frozen=True, slots=True)
 class WorldConfig(_Checked):
     env: str = _at(
-        "household", "household, alfworld, webshop, textworld, keydoor, frozenlake, or a package's own"
+        "household",
+        "household, alfworld, webshop, textworld, minigrid, keydoor, frozenlake, or a package's own",
     )
     games: str | None = _at(None, "folder or file with games (env alfworld or textworld)")
     unseen_games: str | None = _at(None, "games to evaluate on; else a fifth of `games` is held out")
     task_types: tuple[str, ...] = _at((), "task types to play; empty means all of them")
     max_steps: int = _at(30, "steps after which a trajectory is truncated", low=1)
     success_reward: float = _at(10.0, "reward for reaching the goal", low=0)
+    full_view: bool = _at(False, "show the whole grid, not what the agent sees (env minigrid)")
     score_reward: float = _at(0.0, "reward for all points of a game that has points (env textworld)", low=0)
     env_time_limit_s: float = _at(
         0.0, "seconds a call may take, each environment in a process of its own; 0 plays in this one", low=0

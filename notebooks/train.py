@@ -61,6 +61,7 @@ task_types = []
 max_steps = 20
 success_reward = 10.0
 score_reward = 0.0
+full_view = False
 env_time_limit_s = 0.0
 
 # Dials of generated houses

@@ -45,7 +45,7 @@ LAYERS = {
         """,
     ),
     "worlds, rollout and run folder": Layer(
-        {"numpy", "pyarrow", "gymnasium", "rapidfuzz", "spacy", "textworld"},
+        {"numpy", "pyarrow", "gymnasium", "minigrid", "rapidfuzz", "spacy", "textworld"},
         """
         gagpo.envs gagpo.envs.problem gagpo.envs.rules gagpo.envs.wording gagpo.envs.goals gagpo.envs.pddl
         gagpo.envs.planner gagpo.envs.shortest gagpo.envs.rooms gagpo.envs.houses gagpo.envs.picture
@@ -54,7 +54,7 @@ LAYERS = {
         gagpo.envs.wrappers
         gagpo.envs.official gagpo.envs.tw_pddl gagpo.envs.export gagpo.envs.household gagpo.envs.alfworld
         gagpo.envs.keydoor gagpo.envs.tabular gagpo.envs.meet
-        gagpo.envs.tw_game gagpo.envs.textworld
+        gagpo.envs.tw_game gagpo.envs.textworld gagpo.envs.gymtext gagpo.envs.grid_view gagpo.envs.minigrid
         gagpo.envs.webshop gagpo.envs.webshop.wordbreak gagpo.envs.webshop.porter gagpo.envs.webshop.analysis
         gagpo.envs.webshop.postings gagpo.envs.webshop.index_files gagpo.envs.webshop.index
         gagpo.envs.webshop.fields gagpo.envs.webshop.json_array gagpo.envs.webshop.catalogue

@@ -82,6 +82,7 @@ WORLDS: dict[str, str] = {
     "webshop": "gagpo.envs.webshop.world:make_world",
     "keydoor": "gagpo.envs.keydoor:make_world",
     "frozenlake": "gagpo.envs.tabular:make_world",
+    "minigrid": "gagpo.envs.minigrid:make_world",
     "textworld": "gagpo.envs.textworld:make_world",
 }
 # Other packages add worlds by entry points of this group, named and written in the same way.
