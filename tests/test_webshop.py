@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import pickle
+import random
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gagpo.config import WorldConfig
 from gagpo.envs.base import make_world
 from gagpo.envs.check import check_world
+from gagpo.envs.webshop import pages
+from gagpo.envs.webshop import world as world_module
 from gagpo.envs.webshop.game import ShopGame
 from gagpo.envs.webshop.generate import generate
 from gagpo.envs.webshop.reward import Goal, score
 from gagpo.envs.webshop.searches import suggested_searches
-from gagpo.envs.webshop.shop import Shop
+from gagpo.envs.webshop.shop import Shop, _parsed
 from gagpo.envs.webshop.world import WebShopWorld
 from gagpo.prompts import PROMPTS
 
@@ -59,7 +67,11 @@ def test_only_the_task_types_that_are_asked_for_are_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    "task_id", ["webshop/", "webshop/-1", "webshop/01", "webshop/99999", "shop/1", "webshop/²"]
+    "task_id",
+    [
+        *("webshop/", "webshop/-1", "webshop/01", "webshop/99999", "shop/1", "webshop/²"),
+        f"webshop/{'9' * 5000}",
+    ],
 )
 def test_a_foreign_task_id_is_refused(task_id: str) -> None:
     with pytest.raises(ValueError, match=r"task_id.*expected webshop/"):
@@ -97,6 +109,64 @@ def test_plans_win_from_the_start_and_from_a_wrong_page() -> None:
             assert info["won"] and reward == 10.0 and info["score"] == 1.0
             num_won += 1
     assert num_won >= 0.9 * 3 * len(tasks)
+
+
+def test_rich_text_shows_no_option_without_a_name() -> None:
+    """A parser sees no text there; so the original cannot say that it was clicked."""
+    item = [pages.Piece("", "option note"), pages.Piece("red", "option color")]
+    text = pages.rich_text(item, frozenset(), '{"": "", "color": "red"}')
+    assert text == "You have clicked red.\n  [clicked button] red [clicked button_]\n"
+
+
+PARTS = st.lists(st.sampled_from(["[", "]", "a", "search", "CLICK", " ", "\n", "\r", "é"]), max_size=9)
+
+
+@given(text=PARTS.map("".join))
+@settings(max_examples=1000, deadline=None)
+def test_commands_are_parsed_as_the_original_parses_them(text: str) -> None:
+    theirs = re.match(r"(.+)\[(.+)\]", text)
+    assert _parsed(text) == ((theirs[1], theirs[2].lower()) if theirs else ("", ""))
+
+
+def test_a_command_of_many_brackets_takes_no_time() -> None:
+    game = world().make("webshop/0")
+    start = time.perf_counter()
+    *_, info = game.step("a" + "[" * 200_000)
+    assert not info["valid"] and time.perf_counter() - start < 5  # 13 minutes by the original's pattern
+
+
+def test_many_goals_that_read_alike_are_left_out_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = world().shop
+    goals = [replace(shop.goals[0], instruction=f"kettle {i % 700}") for i in range(60_000)]
+    many = Shop(shop.catalogue, shop.index, goals, shop.prices, shop.nouns, "text")
+    monkeypatch.setattr(world_module, "_shop", lambda *_: many)
+    start = time.perf_counter()
+    opened = WebShopWorld(SMALL)
+    assert time.perf_counter() - start < 5
+    num_read_alike = sum(i % 700 < 500 for i in range(500, 60_000))
+    assert opened.skipped == {"goals that read like unseen ones": num_read_alike}
+    assert len(opened._places["train"]) == 60_000 - 500 - num_read_alike
+
+
+def test_threads_share_one_shop_and_disturb_nobody() -> None:
+    world_module._shop.cache_clear()
+
+    def wander(number: int) -> tuple[Shop, list]:
+        game, rng = world().make(f"webshop/{number % 3}"), random.Random(number % 3)
+        seen = []
+        for _ in range(8):
+            game.reset()
+            ended = False
+            while not ended:
+                observation, *_, terminated, truncated, info = game.step(rng.choice(game.admissible()))
+                seen.append((observation, game.state_key(), info))
+                ended = terminated or truncated
+        return game._shop, seen
+
+    with ThreadPoolExecutor(6) as pool:
+        walks = list(pool.map(wander, range(12)))
+    assert len({id(shop) for shop, _ in walks}) == 1
+    assert all(seen == walks[number % 3][1] for number, (_, seen) in enumerate(walks))
 
 
 def test_a_purchase_pays_by_rule() -> None:

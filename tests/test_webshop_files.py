@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,9 @@ from hypothesis import strategies as st
 from gagpo.config import WorldConfig
 from gagpo.envs.base import make_world
 from gagpo.envs.check import check_world
-from gagpo.envs.webshop import json_array, nouns
+from gagpo.envs.webshop import files, json_array, nouns
 from gagpo.envs.webshop.catalogue import from_records
-from gagpo.envs.webshop.files import find_files, read_object
+from gagpo.envs.webshop.files import Places, find_files, open_catalogue, read_object
 from gagpo.envs.webshop.generate import write_catalogue
 from gagpo.envs.webshop.json_array import items
 from gagpo.envs.webshop.nouns import plain_nouns
@@ -51,12 +53,12 @@ def changed(path: Path, change: Callable[[Any], Any]) -> None:
 
 
 def test_files_and_memory_hold_the_same_shop(folder: Path) -> None:
-    files = opened(folder).shop
+    disk = opened(folder).shop
     memory = make_world(WorldConfig(env="webshop", num_products=NUM)).shop
-    assert list(files.catalogue) == list(memory.catalogue)
-    assert files.goals == memory.goals and files.prices == memory.prices
+    assert list(disk.catalogue) == list(memory.catalogue)
+    assert disk.goals == memory.goals and disk.prices == memory.prices
     for query in ("shampoo", "gluten free tea", "women's dress"):
-        assert files.results(tuple(query.split(" "))) == memory.results(tuple(query.split(" ")))
+        assert disk.results(tuple(query.split(" "))) == memory.results(tuple(query.split(" ")))
 
 
 def test_the_contract_holds_for_files(folder: Path) -> None:
@@ -186,6 +188,70 @@ def test_what_is_skipped_is_counted() -> None:
     assert by_asin["B0ODD00011"].prices == (1299.0,) and by_asin["B0ODD00013"].price_tag == "$5.0 to $7.5"
     assert by_asin["B0ODD00009"].options == (("color", ("green", "gold")),)
     assert by_asin["B0ODD00005"].options == (("color", ("red | blue", "teal")),)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_another_process_may_index_the_same_file_and_be_quicker(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, late: int
+) -> None:
+    """The other is done before we begin to build, or just before our index gets its name."""
+    found, build = find_files(str(folder)), files.build_index
+    attributes = read_object(found.attributes)
+
+    def overtaken(documents: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        yield from documents
+        monkeypatch.setattr(files, "build_index", build)
+        open_catalogue(found, attributes, 0, None)
+
+    def build_late(documents: Iterator[tuple[str, str]], *args: Any, **kwargs: Any) -> None:
+        documents = overtaken(documents)
+        build(documents if late else iter(list(documents)), *args, **kwargs)
+
+    monkeypatch.setattr(files, "build_index", build_late)
+    catalogue, index = open_catalogue(found, attributes, 0, None)
+    assert len(catalogue) == len(index) == NUM
+    assert len(list((folder / f"items_shuffle_{NUM}.index").iterdir())) == 2  # nothing is left over
+
+
+def test_a_changed_file_is_another_shop(folder: Path) -> None:
+    first = opened(folder).shop
+    assert opened(folder).shop is first
+    title = next(iter(first.catalogue)).title
+    (folder / f"items_nouns_{NUM}.json").write_text(json.dumps({title: ["one"]}), "utf-8")
+    assert first.nouns(title) == plain_nouns(title) and opened(folder).shop.nouns(title) == ("one",)
+    changed(folder / "items_human_ins.json", lambda requests: dict(list(requests.items())[:20]))
+    assert len(opened(folder).shop.goals) == 20 < len(first.goals)
+
+
+def test_any_damage_to_the_places_is_told_with_a_remedy(folder: Path) -> None:
+    found = find_files(str(folder))
+    attributes = read_object(found.attributes)
+    listed = list(open_catalogue(found, attributes, 0, None)[0])
+    (path,) = (folder / f"items_shuffle_{NUM}.index").glob("*.npz")
+    whole, rng, num_refused = path.read_bytes(), random.Random(0), 0
+    for _ in range(300):
+        content = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            near = rng.choice([rng.randrange(300), -1 - rng.randrange(600), rng.randrange(len(whole))])
+            content[near] = rng.randrange(256)
+        path.write_bytes(content)
+        try:
+            assert list(Places(path).catalogue(found.products, attributes)) == listed
+        except ValueError as error:
+            assert f"{path}: " in str(error) and "remove" in str(error)
+            num_refused += 1
+    assert num_refused > 200
+    with np.load(io.BytesIO(whole)) as arrays:
+        np.savez(path, **{**arrays, "prices": arrays["prices"][:5]})
+    with pytest.raises(ValueError, match=r"places.npz: 120 asins, \(120, 2\) places and \(5, 2\) prices"):
+        Places(path).catalogue(found.products, attributes)
+
+
+@pytest.mark.parametrize("chunk", range(1, 30))
+def test_a_number_at_the_end_of_a_piece_is_read_whole(tmp_path: Path, chunk: int) -> None:
+    path = tmp_path / "items.json"
+    path.write_text("[1.5, -20e+1, 3E2,12 ,0.25]", "utf-8")
+    assert [value for *_, value in items(path, chunk)] == [1.5, -200.0, 300.0, 12, 0.25]
 
 
 VALUES = st.recursive(

@@ -75,6 +75,15 @@ class World(Protocol):
         """Every word that observations, goals and commands can hold (for a word-level tokenizer)."""
 
 
+def plain_number(text: str, end: int) -> int | None:
+    """The whole number below `end` that `text` is, in decimal digits without leading zeros, else None."""
+    # Longer ones are not read: Python refuses thousands of digits.
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(end))):
+        return None
+    number = int(text)
+    return number if number < end and str(number) == text else None
+
+
 # name -> "module:function"; the function takes a WorldConfig and returns a World.
 WORLDS: dict[str, str] = {
     "household": "gagpo.envs.household:make_world",

@@ -18,7 +18,7 @@ import numpy as np
 
 from gagpo.config import WorldConfig
 from gagpo.envs import wording
-from gagpo.envs.base import SPLITS
+from gagpo.envs.base import SPLITS, plain_number
 from gagpo.envs.game import Game
 from gagpo.envs.houses import SENTENCES, check_num_objects, generate
 from gagpo.envs.problem import TASK_TYPES, Problem
@@ -90,9 +90,10 @@ class HouseholdWorld:
                 f"task_id: {task_id!r} has task type {parts[2]!r}; "
                 f"expected one of {', '.join(self.task_types)}"
             )
-        if str(int(parts[3])) != parts[3] or int(parts[3]) >= MAX_SEED:
-            raise ValueError(f"task_id: {task_id!r} has seed {parts[3]}; expected 0 to {MAX_SEED - 1}, plain")
-        return parts[1], parts[2], int(parts[3])
+        seed = plain_number(parts[3], MAX_SEED)
+        if seed is None:
+            raise ValueError(f"task_id: {task_id!r:.200}; expected a seed of 0 to {MAX_SEED - 1}, plain")
+        return parts[1], parts[2], seed
 
 
 def check_task_types(wanted: Sequence[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gagpo.config import WorldConfig
-from gagpo.envs.base import SPLITS
+from gagpo.envs.base import SPLITS, plain_number
 from gagpo.envs.grid_view import COMMANDS, GridView
 from gagpo.envs.gymtext import NOTHING_HAPPENS, AnsiView, GymText, View, import_gymnasium, make_env
 from gagpo.envs.seeded import MAX_SEED, split_of
@@ -104,14 +104,13 @@ class MiniGridWorld:
         name, _, rest = task_id.partition("/")
         split, _, rest = rest.partition("/")
         level, _, seed = rest.rpartition("/")  # ids of Gymnasium may hold a slash
-        plain = seed.isascii() and seed.isdigit() and str(int(seed)) == seed
-        known = name == "minigrid" and split in SPLITS and level in self.levels
-        if not known or not plain or int(seed) >= MAX_SEED:
+        number = plain_number(seed, MAX_SEED)
+        if name != "minigrid" or split not in SPLITS or level not in self.levels or number is None:
             raise ValueError(
-                f"task_id: {task_id!r}; expected minigrid/<{'|'.join(SPLITS)}>/"
+                f"task_id: {task_id!r:.200}; expected minigrid/<{'|'.join(SPLITS)}>/"
                 f"<{'|'.join(self.levels)}>/<0 to {MAX_SEED - 1}>"
             )
-        return split, level, int(seed)
+        return split, level, number
 
 
 def make_world(config: WorldConfig) -> MiniGridWorld:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gagpo.config import WorldConfig
-from gagpo.envs.base import SPLITS
+from gagpo.envs.base import SPLITS, plain_number
 
 UNSEEN_SHARE = 5  # one content in five is unseen
 MAX_SEED = 2**31
@@ -56,12 +56,12 @@ class SeededWorld:
     def parts(self, task_id: str) -> tuple[str, int]:
         """(split, seed) of a task id, or a ValueError."""
         name, split, seed = task_id.split("/") if task_id.count("/") == 2 else ("", "", "")
-        plain = seed.isascii() and seed.isdigit() and str(int(seed)) == seed
-        if name != self.name or split not in SPLITS or not plain or int(seed) >= MAX_SEED:
+        number = plain_number(seed, MAX_SEED)
+        if name != self.name or split not in SPLITS or number is None:
             raise ValueError(
-                f"task_id: {task_id!r}; expected {self.name}/<{'|'.join(SPLITS)}>/<0 to {MAX_SEED - 1}>"
+                f"task_id: {task_id!r:.200}; expected {self.name}/<{'|'.join(SPLITS)}>/<0 to {MAX_SEED - 1}>"
             )
-        return split, int(seed)
+        return split, number
 
 
 def first_of_split(generate: Callable[[random.Random], Any], split: str, seed: int) -> Any:

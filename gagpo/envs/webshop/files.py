@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,14 +82,17 @@ def open_catalogue(
     key = blake2b(repr(state).encode(), digest_size=8).hexdigest()
     home = Path(folder).expanduser() if folder else files.products.with_suffix(".index")
     places = Places(home / f"{key}.places.npz")
-    if not (home / key).exists():
-        try:
+    try:
+        if not (home / key).exists():
             home.mkdir(parents=True, exist_ok=True)
             build_index(places.documents(files.products, attributes, num_products), home / key, source=key)
-        except OSError as error:
-            raise ValueError(
-                f"catalogue_index: {home}: {error.strerror}; expected a folder that can be written"
-            ) from error
+    except OSError as error:
+        raise ValueError(
+            f"catalogue_index: {home}: {error.strerror}; expected a folder that can be written"
+        ) from error
+    except ValueError:
+        if not (home / key).exists():  # else another process has made it in the meantime
+            raise
     return places.catalogue(files.products, attributes), Index.open(home / key)
 
 
@@ -116,16 +119,17 @@ class Places:
             yield asin, parse_product(record, attributes, where).document()
         if not spans:
             raise ValueError(f"catalogue: {products} holds no product")
-        aside = self.path.with_suffix(f".{os.getpid()}.npz")
         skipped = json.dumps(sieve.skipped)
-        np.savez(
-            aside,
-            spans=np.array(spans, np.int64),
-            asins=np.array([asin.encode() for asin in asins]),
-            prices=np.array(prices, np.float64),
-            skipped=np.frombuffer(skipped.encode(), np.uint8),
-        )
-        os.replace(aside, self.path)
+        with NamedTemporaryFile(dir=self.path.parent, suffix=".part", delete=False) as aside:
+            np.savez(
+                aside,
+                spans=np.array(spans, np.int64),
+                asins=np.array([asin.encode() for asin in asins]),
+                prices=np.array(prices, np.float64),
+                skipped=np.frombuffer(skipped.encode(), np.uint8),
+            )
+        os.chmod(aside.name, 0o644)  # a temporary file is for its owner alone
+        os.replace(aside.name, self.path)
 
     def catalogue(self, products: Path, attributes: dict[str, Any]) -> Catalogue:
         """The catalogue whose products are cut out of their file when they are asked for."""
@@ -134,7 +138,9 @@ class Places:
                 spans, prices = arrays["spans"], arrays["prices"]
                 asins = [asin.decode() for asin in arrays["asins"].tolist()]
                 skipped = json.loads(arrays["skipped"].tobytes())
-        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            if not spans.shape == prices.shape == (len(asins), 2):
+                raise ValueError(f"{len(asins)} asins, {spans.shape} places and {prices.shape} prices")
+        except Exception as error:  # of a damaged archive almost any comes
             raise ValueError(f"{self.path}: {error}; remove its folder to have it made anew") from error
         listed = [(low,) if high != high else (low, high) for low, high in prices.tolist()]
         content = mapped(products)

@@ -35,8 +35,9 @@ def writing(folder: Path, source: str) -> Iterator[Builder]:
 
     Raises ValueError where `folder` exists.
     """
+    taken = ValueError(f"folder: {folder} exists, expected a new name; remove it or choose another")
     if folder.exists():
-        raise ValueError(f"folder: {folder} exists, expected a new name; remove it or choose another")
+        raise taken
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -57,7 +58,10 @@ def writing(folder: Path, source: str) -> Iterator[Builder]:
         shutil.rmtree(runs)
         _write_manifest(aside, postings, source)
         aside.chmod(0o755)  # mkdtemp's are for their owner alone
-        os.rename(aside, folder)
+        try:
+            os.rename(aside, folder)
+        except OSError as error:
+            raise (taken if folder.exists() else error) from error
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise

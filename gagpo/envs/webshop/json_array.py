@@ -66,8 +66,9 @@ def _next(window: str, at: int, is_last: bool) -> tuple[str, int, int, Any] | No
         value, end = json.JSONDecoder().raw_decode(window, between.end())
     except (ValueError, RecursionError):
         return None
-    # A number that ends with the window may go on after it.
-    return (between[1], between.end(), end, value) if is_last or end < len(window) else None
+    # A number may go on behind the window: 1 as 12, as 1.5 and as 1e3.
+    whole = is_last or window[end : end + 1] not in ("", ".", "e", "E")
+    return (between[1], between.end(), end, value) if whole else None
 
 
 def _decoded(path: Path, content: mmap.mmap, position: int, size: int) -> tuple[str, bool]:

@@ -126,18 +126,20 @@ def rich_text(pieces: Sequence[Piece], clicked: frozenset[str], address: str) ->
     """
     text = ""
     for piece in pieces:
+        if not piece.text:  # to an HTML parser it is not there
+            continue
         if piece.kind == "button":
             text += f"[button] {piece.text} [button_]\n"
         elif piece.kind == "link":
             kind = "clicked button" if piece.text in clicked else "button"
             text += f"\n[{kind}] {piece.text} [{kind}_]\n"
         elif piece.kind == "text":
-            text += f"{piece.text}\n" if piece.text else ""
+            text += f"{piece.text}\n"
         elif f'"{piece.text}"' in address:
             text = (
                 f"You have clicked {piece.text}.\n{text}  [clicked button] {piece.text} [clicked button_]\n"
             )
-        elif piece.text:
+        else:
             text += f"  [button] {piece.text} [button_]\n"
     return text
 

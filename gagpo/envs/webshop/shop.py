@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -17,7 +16,6 @@ from gagpo.envs.webshop.pages import Piece, State
 from gagpo.envs.webshop.reward import Goal, Nouns, Score, score
 
 NUM_RESULTS = 50
-COMMAND = re.compile(r"(.+)\[(.+)\]")
 # Where "< Prev" and "Next >" lead depends on the first of these names that the page's address holds,
 # and the address holds the keywords.
 ADDRESSES = ("search_results", "item_page", "item_sub_page")
@@ -155,9 +153,14 @@ class Shop:
 
 
 def _parsed(command: str) -> tuple[str, str]:
-    """("search" or "click", what); two empty texts for what is no command."""
-    found = COMMAND.match(command)
-    return (found[1], found[2].lower()) if found else ("", "")
+    """What stands before the brackets, and in them, in lower case; two empty texts for what is no command.
+
+    As the original's pattern (.+)\\[(.+)\\] finds them, which takes quadratic time where brackets repeat.
+    """
+    line = command.partition("\n")[0]
+    end = line.rfind("]")
+    start = line.rfind("[", 1, max(end - 1, 0))
+    return (line[:start], line[start + 1 : end].lower()) if start > 0 else ("", "")
 
 
 def _address(state: State) -> str:

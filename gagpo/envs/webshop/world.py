@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
 from gagpo.config import WorldConfig
-from gagpo.envs.base import SPLITS
+from gagpo.envs.base import SPLITS, plain_number
 from gagpo.envs.webshop import pages
 from gagpo.envs.webshop.catalogue import from_records
 from gagpo.envs.webshop.files import find_files, open_catalogue, read_object
@@ -17,13 +19,14 @@ from gagpo.envs.webshop.game import ShopGame
 from gagpo.envs.webshop.generate import generate
 from gagpo.envs.webshop.goals import human_goals, synthetic_goals
 from gagpo.envs.webshop.index import Index
-from gagpo.envs.webshop.nouns import nouns_beside, plain_nouns
+from gagpo.envs.webshop.nouns import nouns_beside, nouns_file, plain_nouns
 from gagpo.envs.webshop.reward import R_TYPES, Goal, matcher
 from gagpo.envs.webshop.shop import Shop
 
 NUM_GENERATED = 2000
 MAX_UNSEEN = 500  # the first goals, as the published experiments hold them out
 UNSEEN_SHARE = 5
+OPENING = Lock()  # threads that ask for one shop wait for it, rather than open one each
 FIXED_WORDS = (
     '[SEP] [button] [button_] clicked You have . , : { } " click[ search[<words>] Price: Rating: N.A. Buy Now'
 )
@@ -44,7 +47,9 @@ class WebShopWorld:
 
     def __init__(self, config: WorldConfig) -> None:
         self.config = config
-        self.shop = _shop(*(getattr(config, name) for name in SHOP_SETTINGS))
+        settings = (getattr(config, name) for name in SHOP_SETTINGS)
+        with OPENING:
+            self.shop = _shop(*settings, _stamps(config.catalogue))
         goals = self.shop.goals
         known = sorted({goal.category for goal in goals})
         for name in config.task_types:
@@ -63,7 +68,7 @@ class WebShopWorld:
         ]
         self._places = {
             "unseen": [i for i in wanted if i < num_unseen],
-            "train": [i for i in wanted if i >= num_unseen and i not in set(repeated)],
+            "train": [i for i in wanted if i >= num_unseen and goals[i].instruction not in held_out],
         }
 
     def tasks(self, split: str, num: int, rng: np.random.Generator) -> list[str]:
@@ -112,20 +117,36 @@ class WebShopWorld:
     def _goal(self, task_id: str) -> Goal:
         name, _, place = task_id.partition("/")
         goals = self.shop.goals
-        plain = place.isascii() and place.isdigit() and str(int(place)) == place
-        if name != "webshop" or not plain or int(place) >= len(goals):
-            raise ValueError(f"task_id: {task_id!r}; expected webshop/<0 to {len(goals) - 1}>")
-        return goals[int(place)]
+        number = plain_number(place, len(goals))
+        if name != "webshop" or number is None:
+            raise ValueError(f"task_id: {task_id!r:.200}; expected webshop/<0 to {len(goals) - 1}>")
+        return goals[number]
 
 
 SHOP_SETTINGS = ("catalogue", "catalogue_index", "num_products", "shop_seed", "human_goals", "page_text")
 
 
+def _stamps(catalogue: str | None) -> tuple[tuple[int, int], ...]:
+    """Size and time of each file of a catalogue."""
+    if catalogue is None:
+        return ()
+    files = find_files(catalogue)
+    paths = [path for path in (*files, nouns_file(files.products)) if path.exists()]
+    return tuple((stat.st_size, stat.st_mtime_ns) for stat in map(Path.stat, paths))
+
+
 @lru_cache(maxsize=4)
 def _shop(
-    catalogue: str | None, index: str | None, num_products: int, seed: int, human: bool, mode: str
+    catalogue: str | None,
+    index: str | None,
+    num_products: int,
+    seed: int,
+    human: bool,
+    mode: str,
+    stamps: tuple,
 ) -> Shop:
-    """One shop for all that ask for it: it is large, and nothing in it changes."""
+    """One shop for all that ask for it: it is large, and nothing in it changes. Of a catalogue whose
+    files were changed (`stamps`), it is another."""
     if catalogue is None:
         records, attributes, requests = generate(num_products or NUM_GENERATED, seed)
         where = ("generated attributes", "generated requests")
@@ -143,7 +164,7 @@ def _shop(
         goals, prices = human_goals(products, requests, where[1], seed)
     else:
         goals, prices = synthetic_goals(products, attributes, where[0], seed)
-    origin = _shop, (catalogue, index, num_products, seed, human, mode)
+    origin = _shop, (catalogue, index, num_products, seed, human, mode, stamps)
     return Shop(products, search, goals, prices, nouns, mode, origin)
 
 
