@@ -27,7 +27,7 @@ from gagpo.config import Config
 from gagpo.envs.base import World
 from gagpo.masking import CommandTrie
 from gagpo.prompts import CUT_OFF, PROMPTS, check_spelling
-from gagpo.rollout import Action, Turn
+from gagpo.rollout import Action, Turn, TurnRefused
 from gagpo.table import Trajectory
 from gagpo.tiny import tiny_model, tiny_tokenizer
 
@@ -100,6 +100,16 @@ class Policy:
             return [tuple(ids) for ids in self.tokenizer(prompts, add_special_tokens=False)["input_ids"]]
         return [tuple(ids) for ids in self.tokenizer(list(prompts))["input_ids"]]
 
+    def tries(self, turns: Sequence[Turn]) -> list[CommandTrie]:
+        """The commands of each turn as tokens; TurnRefused for those too long or not distinct."""
+        found = []
+        for index, turn in enumerate(turns):
+            try:
+                found.append(self._trie(turn.goal, turn.admissible))
+            except ValueError as error:
+                raise TurnRefused(index, str(error)) from error
+        return found
+
     @torch.no_grad()
     def act(self, turns: Sequence[Turn], temperature: float, seed: Sequence[int]) -> list[Action]:
         """One batched `generate`. Draws depend on `seed`, weights and prompts alone."""
@@ -107,7 +117,7 @@ class Policy:
         width = max(map(len, prompts))
         ids = torch.tensor([(self.pad_id,) * (width - len(p)) + p for p in prompts], device=self.device)
         real = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.device)
-        tries = [self._trie(turn.goal, turn.admissible) for turn in turns] if self.masked else []
+        tries = self.tries(turns) if self.masked else []
         decided = _Decided(tries, width)
         sampler = _Sampler(decided, width, temperature)
         settings = GenerationConfig(

@@ -43,6 +43,14 @@ class Turn:
     env: Env
 
 
+class TurnRefused(ValueError):
+    """An actor cannot act in one turn, `turns[index]`; nothing is said about the others."""
+
+    def __init__(self, index: int, message: str) -> None:
+        super().__init__(message)
+        self.index = index
+
+
 class Actor(Protocol):
     """What a rollout needs of a policy."""
 
@@ -50,7 +58,9 @@ class Actor(Protocol):
         """The token ids of each prompt, as the model sees it."""
 
     def act(self, turns: Sequence[Turn], temperature: float, seed: Sequence[int]) -> list[Action]:
-        """One action for each turn; whatever is drawn is a function of `seed`."""
+        """One action for each turn; whatever is drawn is a function of `seed`.
+
+        Raises TurnRefused for a turn whose commands cannot be told apart or are too long."""
 
 
 @dataclass(slots=True)
@@ -89,8 +99,9 @@ def collect(
     reset with another number that follows from it. A task that is drawn twice makes two groups
     only under different ids, so `tasks` must not repeat.
 
-    With `failures`, a task of which any environment raises is left out with all its siblings, and
-    its first error is noted there under its id; without, the error is raised.
+    With `failures`, a task of which any environment raises, or shows a page that is too long for a
+    prompt, or whose commands the actor refuses, is left out with all its siblings, and its first
+    error is noted there under its id; without, the error is raised.
     """
     if len(set(tasks)) != len(tasks):
         raise ValueError("tasks: an id occurs twice; its siblings would be one group")
@@ -102,16 +113,8 @@ def collect(
                 episodes.append(_start(world, task, sibling, seed))
     num_turns = 0
     while live := [e for e in episodes if e.outcome is None and e.task_id not in failed]:
-        for episode in live:
-            with _bounded(failures, episode.task_id):
-                episode.admissible = _commands(episode.env)
-        live = [episode for episode in live if episode.task_id not in failed]
-        turns = [
-            Turn(prompt, episode.goal, episode.admissible, episode.env)
-            for prompt, episode in zip(_prompts(actor, live, config), live, strict=True)
-        ]
-        actions = actor.act(turns, temperature, (*seed, num_turns)) if turns else []
-        for episode, turn, action in zip(live, turns, actions, strict=True):
+        turns = _turns(actor, live, config, failures)
+        for episode, turn, action in _act(actor, turns, temperature, (*seed, num_turns), failures):
             with _bounded(failures, episode.task_id):
                 _advance(episode, turn, action)
         num_turns += 1
@@ -120,7 +123,7 @@ def collect(
 
 @contextmanager
 def _bounded(failures: dict[str, Exception] | None, task_id: str) -> Iterator[None]:
-    """Around everything that an environment does."""
+    """Around everything that an environment does or is the cause of."""
     try:
         yield
     except Exception as error:
@@ -150,27 +153,61 @@ def _text(value: object) -> str:
     return value
 
 
-def _prompts(actor: Actor, live: Sequence[_Episode], config: RolloutConfig) -> list[tuple[int, ...]]:
-    """Prompts that fit: where one is too long, its oldest history goes first."""
+def _turns(
+    actor: Actor, live: Sequence[_Episode], config: RolloutConfig, failures: dict[str, Exception] | None
+) -> list[tuple[_Episode, Turn]]:
+    """A turn for each episode that can have one."""
+    for episode in live:
+        with _bounded(failures, episode.task_id):
+            episode.admissible = _commands(episode.env)
+    live = [episode for episode in live if episode.task_id not in (failures or ())]
+    texts = [_prompt(episode, config, min(len(episode.history), config.history)) for episode in live]
+    turns = []
+    for episode, ids in zip(live, actor.encode(texts) if texts else [], strict=True):
+        with _bounded(failures, episode.task_id):
+            ids = _fitting(actor, episode, config, ids)
+            turns.append((episode, Turn(ids, episode.goal, episode.admissible, episode.env)))
+    return turns
+
+
+def _prompt(episode: _Episode, config: RolloutConfig, num_shown: int) -> str:
+    """The prompt with the last `num_shown` steps."""
+    history = episode.history[len(episode.history) - num_shown :]
     state = PROMPTS[config.prompt].state
+    return state(episode.goal, history, episode.observation, episode.admissible, len(episode.history))
 
-    def text(index: int, shown: int) -> str:
-        episode = live[index]
-        history = episode.history[len(episode.history) - shown :]
-        return state(episode.goal, history, episode.observation, episode.admissible, len(episode.history))
 
-    shown = [min(len(episode.history), config.history) for episode in live]
-    prompts = actor.encode([text(i, shown[i]) for i in range(len(live))])
-    for i in range(len(live)):
-        while len(prompts[i]) > config.max_prompt_tokens:
-            if shown[i] == 0:
-                raise ValueError(
-                    f"max_prompt_tokens: {config.max_prompt_tokens}; a prompt of task "
-                    f"{live[i].task_id!r} needs {len(prompts[i])} without any history"
-                )
-            shown[i] -= 1
-            prompts[i] = actor.encode([text(i, shown[i])])[0]
-    return prompts
+def _fitting(actor: Actor, episode: _Episode, config: RolloutConfig, ids: tuple[int, ...]) -> tuple[int, ...]:
+    """The tokens of a prompt that fits: of one that is too long, the oldest history goes first."""
+    num_shown = min(len(episode.history), config.history)
+    while len(ids) > config.max_prompt_tokens:
+        if num_shown == 0:
+            raise ValueError(
+                f"max_prompt_tokens: {config.max_prompt_tokens}; a prompt of task "
+                f"{episode.task_id!r} needs {len(ids)} without any history"
+            )
+        num_shown -= 1
+        ids = actor.encode([_prompt(episode, config, num_shown)])[0]
+    return ids
+
+
+def _act(
+    actor: Actor,
+    turns: list[tuple[_Episode, Turn]],
+    temperature: float,
+    seed: Sequence[int],
+    failures: dict[str, Exception] | None,
+) -> Iterator[tuple[_Episode, Turn, Action]]:
+    """The actor's answers, to all turns but those of failed tasks and those that it refuses."""
+    while turns := [(e, turn) for e, turn in turns if e.task_id not in (failures or ())]:
+        try:
+            actions = actor.act([turn for _, turn in turns], temperature, seed)
+        except TurnRefused as error:
+            with _bounded(failures, turns[error.index][0].task_id):
+                raise
+        else:
+            yield from ((*turn, action) for turn, action in zip(turns, actions, strict=True))
+            return
 
 
 def _advance(episode: _Episode, turn: Turn, action: Action) -> None:

@@ -34,6 +34,8 @@ class Demonstrator:
 
     def act(self, turns: Sequence[Turn], temperature: float, seed: Sequence[int]) -> list[Action]:
         """A planner's or a random move for each turn; temperature has no part in it."""
+        if self.policy.masked:
+            self.policy.tries(turns)  # refuses what the policy could not learn from
         rng = np.random.default_rng(tuple(seed))
         return [self._move(turn, rng) for turn in turns]
 

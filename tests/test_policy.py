@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from corridor import CorridorWorld
+from corridor import Corridor, CorridorWorld
 
 from gagpo.batch import collate
 from gagpo.config import Config
 from gagpo.policy import Policy
 from gagpo.rollout import Turn, collect
 from gagpo.tiny import tiny_tokenizer
+from gagpo.warm_start import Demonstrator
 
 
 def build(**settings) -> Policy:
@@ -105,6 +106,29 @@ def test_sampling_follows_the_scored_distribution() -> None:
 def test_a_command_longer_than_an_action_may_be_is_refused() -> None:
     with pytest.raises(ValueError, match=r"max_action_tokens: 2; .* needs 3 tokens"):
         play(build(max_action_tokens=2), 1.0)
+
+
+class Spaced(Corridor):
+    def admissible(self):
+        return (*super().admissible(), "go  left")  # to the tokenizer the same as "go left"
+
+
+class SpacedWorld(CorridorWorld):
+    def make(self, task_id):
+        return Spaced(task_id) if task_id == "c-0" else super().make(task_id)
+
+
+@pytest.mark.parametrize("learns_by", ["playing", "demonstrations"])
+def test_commands_that_read_the_same_cost_their_group_and_not_the_run(learns_by: str) -> None:
+    policy = build()
+    actor = policy if learns_by == "playing" else Demonstrator(policy, 0.5)
+    failures: dict[str, Exception] = {}
+    how = {"num_siblings": 2, "temperature": 1.0, "seed": (0, 1), "failures": failures}
+    config = Config().rollout
+    kept = collect(SpacedWorld(), actor, ["c-1", "c-0", "c-3"], config, **how)
+    assert [t.task_id for t in kept] == ["c-1", "c-1", "c-3", "c-3"] and list(failures) == ["c-0"]
+    assert "have the same tokens" in str(failures["c-0"])
+    assert len(policy.rows(kept)) == sum(len(t.steps) for t in kept)
 
 
 def test_equal_seeds_give_equal_models_and_a_frozen_copy_stays() -> None:

@@ -11,7 +11,7 @@ from corridor import MAX_STEPS, Corridor, CorridorWorld
 from gagpo.config import RolloutConfig, WorldConfig
 from gagpo.envs.base import make_world
 from gagpo.prompts import PROMPTS, compact_state, first_line, instruct_state, with_stars, without_stars
-from gagpo.rollout import Action, Turn, collect
+from gagpo.rollout import Action, Turn, TurnRefused, collect
 from gagpo.table import Outcome, StepTable
 
 
@@ -29,6 +29,9 @@ class Scripted:
         return [tuple(map(ord, prompt)) for prompt in prompts]
 
     def act(self, turns: Sequence[Turn], temperature: float, seed: Sequence[int]) -> list[Action]:
+        for index, turn in enumerate(turns):
+            if "go  left" in turn.admissible:
+                raise TurnRefused(index, "two commands read the same")
         self.batches.append([turn.env.task_id for turn in turns])
         self.seeds.append(tuple(seed))
         t = seed[-1]
@@ -60,6 +63,8 @@ FAULTS = {
     "admissible": lambda: (),
     "reward": lambda: float("nan"),
     "observation": lambda: None,
+    "long page": lambda: "a long way " * 500,
+    "odd commands": lambda: ("go left", "go  left"),
 }
 
 
@@ -87,19 +92,21 @@ class Broken(Corridor):
 
     def step(self, action):
         observation, reward, *rest = self._maybe("step", super().step(action))
-        return self._maybe("observation", observation), self._maybe("reward", reward), *rest
+        observation = self._maybe("long page", self._maybe("observation", observation))
+        return observation, self._maybe("reward", reward), *rest
 
     def state_key(self):
         return self._maybe("state_key", super().state_key())
 
     def admissible(self):
-        return self._maybe("admissible", super().admissible())
+        return self._maybe("odd commands", self._maybe("admissible", super().admissible()))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_environment_that_fails_costs_its_group_and_no_other(fault: str) -> None:
     how = {"num_siblings": 2, "temperature": 1.0, "seed": (7,)}
-    config, tasks = RolloutConfig(max_prompt_tokens=2000), ["c-1", "c-3", "c-0"]
+    config = RolloutConfig(prompt="instruct", max_prompt_tokens=2000)
+    tasks = ["c-1", "c-3", "c-0"]
     failures: dict[str, Exception] = {}
     kept = collect(Failing(fault), Scripted(["go right"]), tasks, config, failures=failures, **how)
     assert kept == collect(CorridorWorld(), Scripted(["go right"]), ["c-1", "c-0"], config, **how)
