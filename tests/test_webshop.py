@@ -19,8 +19,11 @@ from gagpo.envs.base import make_world
 from gagpo.envs.check import check_world
 from gagpo.envs.webshop import pages
 from gagpo.envs.webshop import world as world_module
+from gagpo.envs.webshop.catalogue import from_records
 from gagpo.envs.webshop.game import ShopGame
 from gagpo.envs.webshop.generate import generate
+from gagpo.envs.webshop.index import Index
+from gagpo.envs.webshop.nouns import plain_nouns
 from gagpo.envs.webshop.reward import Goal, score
 from gagpo.envs.webshop.searches import suggested_searches
 from gagpo.envs.webshop.shop import Shop, _parsed
@@ -116,6 +119,23 @@ def test_rich_text_shows_no_option_without_a_name() -> None:
     item = [pages.Piece("", "option note"), pages.Piece("red", "option color")]
     text = pages.rich_text(item, frozenset(), '{"": "", "color": "red"}')
     assert text == "You have clicked red.\n  [clicked button] red [clicked button_]\n"
+
+
+def test_products_may_be_called_like_buttons() -> None:
+    """The original buys nothing there, and fails; a search finds the products, and clicks open them."""
+    names = ("Buy Now", "Features", "REVIEWS", "search")
+    records = [{**generate(1, 0)[0][0], "asin": name} for name in names]
+    catalogue = from_records(records, {}, "test")
+    goal = replace(world().shop.goals[0], asin=names[0], title=records[0]["name"], options=())
+    index = Index.in_memory((product.asin, product.document()) for product in catalogue)
+    shop = Shop(catalogue, index, [goal], dict.fromkeys(names, 1.0), plain_nouns, "text_rich")
+    game = ShopGame(shop, goal, "test", max_steps=9, success_reward=1.0, partial_reward=False)
+    for name in names[:3]:
+        played(game, f"search[{records[0]['name']}]", f"click[{name}]")
+        assert game.snapshot()[0].asin == name and f"product: {name}" in game.render()
+        *_, terminated, _, info = game.step("click[buy now]")
+        assert terminated and "score" in info
+    assert not played(game, f"search[{records[0]['name']}]", "click[search]")[-1]["valid"]
 
 
 PARTS = st.lists(st.sampled_from(["[", "]", "a", "search", "CLICK", " ", "\n", "\r", "é"]), max_size=9)

@@ -41,14 +41,15 @@ class Moment:
 
 class Session:
     """One task being played. The last of `moments` is now; all of them can be gone back to.
+    `seed` decides what is chance in the world.
 
     An environment that raises leaves the session where it was, and the error goes to the caller.
     """
 
     def __init__(self, env: Env, seed: int = 0) -> None:
         self.env = env
-        self.moments: list[Moment] = []
-        self.restart(seed)
+        observation, info = env.reset(seed=seed)
+        self.moments = [self._moment(None, observation, 0.0, True, WON if info["won"] else "")]
 
     @property
     def now(self) -> Moment:
@@ -69,18 +70,12 @@ class Session:
         """The admissible commands here; none after the end."""
         return () if self.now.ending else tuple(self.env.admissible())
 
-    def restart(self, seed: int = 0) -> None:
-        """Begin again; `seed` decides what is chance in the world."""
-        observation, info = self.env.reset(seed=seed)
-        ending = WON if info["won"] else ""
-        self.moments = [self._moment(None, observation, 0.0, True, ending)]
-
     def play(self, command: str) -> Moment:
         """Play any command, admissible or not. Raises ValueError after the end."""
         if self.now.ending:
             raise ValueError(
                 f"command: {command!r}, but the trajectory is over ({self.now.ending}) after "
-                f"{self.num_steps} steps; expected undo or restart first"
+                f"{self.num_steps} steps; expected undo first"
             )
         try:
             observation, reward, terminated, truncated, info = self.env.step(command)

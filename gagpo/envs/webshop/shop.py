@@ -104,9 +104,10 @@ class Shop:
         return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
     def _click(self, state: State, name: str, piece: Piece) -> State:
-        """The names of the shop's own buttons come before an option that is called the same."""
+        """The names of the shop's own buttons come before an option or a product that is called the
+        same; but what acts on a product needs one. (There the original fails.)"""
         where = _address_name(state)
-        if name == pages.BUY.lower():
+        if name == pages.BUY.lower() and state.asin:
             return replace(state, page="done")
         if name == pages.BACK.lower():
             return State()
@@ -117,7 +118,7 @@ class Shop:
         if name == pages.PREVIOUS.lower() and where == "item_page":
             return State("results", state.keywords, state.number, seen=state.seen)
         for sub_page in pages.SUB_PAGES:
-            if name == sub_page.lower():
+            if name == sub_page.lower() and state.asin:
                 return replace(state, page=sub_page)
         return self._item(state, name, piece)
 
@@ -136,7 +137,8 @@ class Shop:
         """The asins that a search finds, best first.
 
         The original knows four commands to itself: `<r>` (products at random; here always the same),
-        `<a>` (all with an attribute), `<c>` (of a category) and `<q>` (of a query).
+        `<a>` (all with an attribute; its text environment fails there), `<c>` (of a category) and
+        `<q>` (of a query).
         """
         rest = " ".join(keywords[1:]).strip()
         if keywords[0] == "<r>":
