@@ -83,6 +83,8 @@ invalid_penalty = 0.1
 penalty_rule = "reward"
 omega = 1.0
 state_key = "exact"
+key_history = 2
+key_similarity = 0.95
 
 # Loss
 ratio = "sequence"

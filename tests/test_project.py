@@ -38,7 +38,7 @@ LAYERS = {
     "records and credit": Layer(
         {"numpy"},
         """
-        gagpo.config gagpo.table gagpo.state_keys
+        gagpo.config gagpo.plugins gagpo.table gagpo.similar gagpo.state_keys
         gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.gagpo gagpo.credit.baselines
         gagpo.credit gagpo.stats gagpo
         """,
