@@ -40,7 +40,7 @@ LAYERS = {
         """
         gagpo.config gagpo.plugins gagpo.table gagpo.similar gagpo.state_keys
         gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.gagpo gagpo.credit.baselines
-        gagpo.credit gagpo.stats gagpo
+        gagpo.credit gagpo.stats gagpo.weights gagpo.diagnostics gagpo
         """,
     ),
     "worlds, rollout and run folder": Layer(
@@ -66,7 +66,7 @@ LAYERS = {
     "widgets": Layer(
         {"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "traitlets", "IPython"},
         """
-        widgets.plots widgets.progress widgets.tables widgets
+        widgets.plots widgets.progress widgets.tables widgets.diagnosis widgets
         widgets.session widgets.worlds widgets.graph widgets.console widgets.play
         """,
     ),
