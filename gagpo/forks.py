@@ -24,6 +24,7 @@ import numpy as np
 
 from gagpo.envs.base import Env, World
 from gagpo.envs.exact import Policy, check_gamma, probabilities, state_of
+from gagpo.envs.worker import WorkerWorld
 from gagpo.forks_file import ForksFile
 
 CHUNK = 8  # forks of one task that a process plays before it answers
@@ -107,6 +108,8 @@ def fork_returns(
     gamma, seed, number of rollouts or policy name.
     """
     check_gamma(gamma)
+    if isinstance(world, WorkerWorld):
+        raise ValueError("world: a WorkerWorld hides what is chance; expected the world that it plays")
     settings = {"gamma": gamma, "seed": sampling.seed, "num_rollouts": sampling.num_rollouts}
     settings |= {"policy_name": sampling.policy_name}
     wanted = {fork.name: fork for fork in forks}

@@ -32,9 +32,10 @@ def tokens(text: str) -> tuple[str, ...]:
 def cluster_names(texts: Iterable[str], threshold: float) -> dict[str, str]:
     """{text: the smallest text of its cluster}.
 
-    With U distinct token sequences of up to L tokens: one product of a U x F matrix with itself, F
-    being the tokens that any two share, and U L^2 steps at the least, U^2 L^2 at the most, where
-    all pairs have nearly the same tokens in other orders and are not linked.
+    With U distinct token sequences of up to L tokens, F being the tokens that any two share: one
+    product of a U x F matrix with itself, and for each pair that it leaves open, and whose clusters
+    are still apart, at most L^2 steps of Levenshtein's table. The worst case, U^2 L^2, takes texts
+    of nearly the same tokens in other orders.
     """
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold: {threshold!r}; expected between 0 and 1")

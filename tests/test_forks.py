@@ -16,6 +16,7 @@ from gagpo.config import WorldConfig
 from gagpo.envs.base import make_world
 from gagpo.envs.exact import uniform
 from gagpo.envs.tabular import TabularText
+from gagpo.envs.worker import WorkerWorld
 from gagpo.envs.wrappers import StepLimit
 from gagpo.forks import Estimate, Fork, Sampling, estimate, fork_returns, forks_here
 from gagpo.oracle import sampled_values, sampled_values_of_steps, values_of_steps
@@ -42,7 +43,7 @@ def recorded(env: str, num_tasks: int = 3, num_siblings: int = 2):
 @pytest.fixture(scope="module", params=["keydoor", "frozenlake"])
 def sampled(request, tmp_path_factory):
     """(what samples the values of recorded steps under other settings, the exact values)"""
-    world, policy, played, truth = recorded(request.param, 4)
+    world, policy, played, truth = recorded(request.param, {"keydoor": 4, "frozenlake": 2}[request.param])
     sampling = Sampling(num_rollouts=120, seed=5, path=tmp_path_factory.mktemp("forks") / "forks.jsonl")
 
     def sample(**settings):
@@ -170,6 +171,12 @@ def test_a_world_of_chance_that_cannot_draw_anew_is_refused(monkeypatch):
     monkeypatch.delattr(TabularText, "reseed")
     with pytest.raises(ValueError, match="has chance and no `reseed`"):
         fork_returns(forks, world, uniform, GAMMA, Sampling())
+
+
+def test_a_world_behind_processes_is_refused():
+    world = WorkerWorld(WorldConfig(env="keydoor"), time_limit_s=5)
+    with pytest.raises(ValueError, match="a WorkerWorld hides what is chance"):
+        fork_returns([], world, uniform, GAMMA, Sampling())
 
 
 class Counting:

@@ -9,10 +9,12 @@ import pytest
 from corridor import Corridor, CorridorWorld
 from played import half_good, play
 
-from gagpo.config import WorldConfig
+from gagpo.config import RolloutConfig, WorldConfig
 from gagpo.envs.exact import State, enumerate_states, solve, uniform
 from gagpo.envs.keydoor import KeyDoorWorld
 from gagpo.oracle import Tabular, values_of_steps
+from gagpo.rollout import collect
+from gagpo.state_actor import StateActor
 from gagpo.table import Outcome, Step, Trajectory
 
 GAMMA = 0.9
@@ -102,6 +104,25 @@ def test_a_table_and_a_callable_are_the_same_policy():
         values_of_steps([steps], world, policy, GAMMA, step_limit=8) for policy in (table, model)
     )
     np.testing.assert_array_equal(by_table.q, by_model.q)
+
+
+def test_an_actor_plays_what_the_policy_says_and_tells_its_logprobs():
+    """The corridor from place 2, a limit of 8: the first command is wait with 1/4, else right."""
+    world = CorridorWorld()
+    table = Tabular({TASK: {str(p): {"wait": 0.25, "go right": 0.75} for p in range(4)}})
+    actor = StateActor(table)
+    how = {"num_siblings": 400, "temperature": 1.0, "seed": (1,)}
+    played = collect(world, actor, [TASK], RolloutConfig(), **how)
+    first = [t.steps[0].action for t in played]
+    assert set(first) == {"wait", "go right"} and abs(first.count("wait") / 400 - 0.25) < 4 * 0.0217
+    for step in (s for t in played for s in t.steps):
+        assert step.valid and np.exp(step.logprobs) == pytest.approx({"wait": 0.25}.get(step.action, 0.75))
+    truth = values_of_steps(played, world, table, GAMMA, step_limit=8)
+    returns = [sum(GAMMA**k * s.reward for k, s in enumerate(t.steps)) for t in played]
+    assert np.mean(returns) == pytest.approx(truth.value[0], abs=4 * np.std(returns) / 20)
+    assert played == collect(world, actor, [TASK], RolloutConfig(), **how)
+    with pytest.raises(ValueError, match=r"temperature: 0\.5; expected 1"):
+        collect(world, actor, [TASK], RolloutConfig(), **(how | {"temperature": 0.5}))
 
 
 def test_what_does_not_fit_is_named():

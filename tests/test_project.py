@@ -61,7 +61,8 @@ LAYERS = {
         gagpo.envs.webshop.shop gagpo.envs.webshop.searches gagpo.envs.webshop.planner
         gagpo.envs.webshop.game gagpo.envs.webshop.world
         gagpo.forks_file gagpo.forks gagpo.oracle
-        gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
+        gagpo.prompts gagpo.masking gagpo.rollout gagpo.state_actor gagpo.steps_file gagpo.store
+        gagpo.facts gagpo.launch
         """,
     ),
     "widgets": Layer(
