@@ -134,7 +134,12 @@ class CreditConfig(_Checked):
     hgpo_alpha: float = _at(1.0, "HGPO's groups that share k + 1 states weigh (k + 1)^alpha", low=0, high=16)
     goal_worth: float = _at(10.0, "C of GraphGPO, which counts where sigma does not divide", low=0)
     state_key: str = _at(
-        "exact", "what makes two states equal", choices=("exact", "observation", "history", "normalized")
+        "exact",
+        "what makes two states equal: exact, observation, history, normalized, similar, or a package's own",
+    )
+    key_history: int = _at(2, "earlier steps that state_key history compares, too", low=0)
+    key_similarity: float = _at(
+        0.95, "state_key similar links observations that are this similar", low=0, high=1
     )
 
 

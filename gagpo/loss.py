@@ -7,7 +7,7 @@ For an action a of n tokens with advantage A and weight w,
     loss           = sum over actions of w * ( -J + kl_coef * KL - entropy_coef * entropy )
 
 with the KL to the reference and the entropy as means over the action's tokens. The weights sum
-to 1 over an optimiser batch (`gagpo.batch.action_weights`), so the loss is a plain sum and the
+to 1 over an optimiser batch (`gagpo.weights`), so the loss is a plain sum and the
 gradients of micro-batches add up to that of the whole. Sources: GAGPO (arXiv 2605.13217);
 the length-normalised ratio is GSPO's (arXiv 2507.18071); dual clip arXiv 1912.09729.
 """

@@ -168,12 +168,22 @@ class StepTable:
         """Build the columns. `state_key(trajectory)` returns len(steps) + 1 names: one for the
         state before each step, then the final one; without it the recorded keys are used."""
         state_key = state_key or recorded_state_keys
+        return cls.from_names(trajectories, [state_key(trajectory) for trajectory in trajectories])
+
+    @classmethod
+    def from_names(
+        cls, trajectories: Sequence[Trajectory], state_names: Sequence[Sequence[str]]
+    ) -> StepTable:
+        """Build the columns. `state_names[i]` holds len(steps) + 1 names for trajectory i, as above."""
+        if len(state_names) != len(trajectories):
+            raise ValueError(
+                f"state_key: names for {len(state_names)} trajectories; expected {len(trajectories)}"
+            )
         numbers: dict[str, int] = {}
         groups: dict[str, int] = {}
         state: list[int] = []
         final_state: list[int] = []
-        for trajectory in trajectories:
-            names = state_key(trajectory)
+        for trajectory, names in zip(trajectories, state_names, strict=True):
             if len(names) != len(trajectory.steps) + 1:
                 raise ValueError(
                     f"state_key: {len(names)} names for {len(trajectory.steps)} steps; expected "

@@ -26,7 +26,7 @@ from gagpo.envs.worker import WorkerWorld
 from gagpo.loss import kl_k1
 from gagpo.policy import Policy
 from gagpo.rollout import collect
-from gagpo.state_keys import STATE_KEYS
+from gagpo.state_keys import find_state_key, keyed_table
 from gagpo.stats import credit_metrics, rollout_metrics, success_by
 from gagpo.store import Run, Stopped
 from gagpo.table import Step, StepTable, Trajectory
@@ -50,6 +50,7 @@ class Trainer:
         if config.run.num_threads:
             torch.set_num_threads(config.run.num_threads)
         self.run, self.config, self.should_stop = run, config, should_stop
+        find_state_key(config.credit.state_key)  # an unknown one is refused here, in the first second
         limit = config.world.env_time_limit_s
         self.world: World = (
             WorkerWorld(config.world, time_limit_s=limit) if limit else make_world(config.world)
@@ -103,7 +104,7 @@ class Trainer:
         with _timed(times, "score_s"):
             rows = self._rows(trajectories)
         with _timed(times, "credit_s"):
-            table = StepTable.from_trajectories(trajectories, STATE_KEYS[config.credit.state_key])
+            table = keyed_table(trajectories, config.credit)
             reward = table.reward
             if config.loss.kl == "k1":
                 reward = reward - config.loss.kl_coef * _action_kl(rows)

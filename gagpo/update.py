@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from gagpo.batch import Batch, Row, action_weights, collate, micro_batches, minibatches
+from gagpo.batch import Batch, Row, collate, micro_batches, minibatches
 from gagpo.config import Config, OptimConfig
 from gagpo.loss import LossStats, sequence_ppo_loss
 from gagpo.policy import Policy
+from gagpo.weights import action_weights
 
 # Largest |ratio - 1| of a token at the first update of an iteration: rounding, which grows with the
 # size of the logits. Half precision has three digits.

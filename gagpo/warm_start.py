@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from gagpo.batch import Row, action_weights, collate, micro_batches
+from gagpo.batch import Row, collate, micro_batches
 from gagpo.config import Config
 from gagpo.envs.base import World
 from gagpo.policy import Policy
 from gagpo.rollout import Action, Turn, collect
 from gagpo.table import Trajectory
+from gagpo.weights import action_weights
 
 
 class Demonstrator:

@@ -107,6 +107,8 @@ hgpo_history = 2
 hgpo_alpha = 1.0
 goal_worth = 10.0
 state_key = "exact"
+key_history = 2
+key_similarity = 0.95
 
 # Loss
 ratio = "sequence"

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from gagpo.batch import Row, action_weights, collate, micro_batches, minibatches
+from gagpo.batch import Row, collate, micro_batches, minibatches
+from gagpo.weights import action_weights
 
 PAD = EOS = 9  # the same token, as in many tokenizers: padding must be told apart by length
 

@@ -38,10 +38,10 @@ LAYERS = {
     "records and credit": Layer(
         {"numpy"},
         """
-        gagpo.config gagpo.table gagpo.state_keys
+        gagpo.config gagpo.plugins gagpo.table gagpo.similar gagpo.state_keys
         gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.episode gagpo.credit.gagpo
         gagpo.credit.baselines gagpo.credit.hgpo gagpo.credit.graph gagpo.credit.graphgpo gagpo.credit.bellman
-        gagpo.credit.bepo gagpo.credit.gae gagpo.credit gagpo.stats gagpo
+        gagpo.credit.bepo gagpo.credit.gae gagpo.credit gagpo.stats gagpo.weights gagpo.diagnostics gagpo
         """,
     ),
     "worlds, rollout and run folder": Layer(
@@ -62,13 +62,15 @@ LAYERS = {
         gagpo.envs.webshop.reward gagpo.envs.webshop.goals gagpo.envs.webshop.nouns gagpo.envs.webshop.pages
         gagpo.envs.webshop.shop gagpo.envs.webshop.searches gagpo.envs.webshop.planner
         gagpo.envs.webshop.game gagpo.envs.webshop.world
-        gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
+        gagpo.forks_file gagpo.forks gagpo.oracle
+        gagpo.prompts gagpo.masking gagpo.rollout gagpo.state_actor gagpo.steps_file gagpo.store
+        gagpo.facts gagpo.launch
         """,
     ),
     "widgets": Layer(
         {"numpy", "pyarrow", "plotly", "ipywidgets", "anywidget", "traitlets", "IPython"},
         """
-        widgets.plots widgets.progress widgets.tables widgets
+        widgets.plots widgets.progress widgets.tables widgets.diagnosis widgets
         widgets.session widgets.worlds widgets.graph widgets.console widgets.play
         """,
     ),

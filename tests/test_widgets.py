@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from test_store import one_step
 import widgets
 from gagpo.config import Config, CreditConfig
 from gagpo.credit import assign_credit
+from gagpo.state_keys import keyed_table
 from gagpo.store import Run, open_run
 from gagpo.table import Outcome, Step, StepTable
 from widgets.plots import mimebundle
@@ -84,8 +86,9 @@ def hostile(text: str):
 def test_text_of_a_trajectory_is_inert(payload: str, tmp_path: Path) -> None:
     run = make_run(tmp_path, [hostile(payload)])
     page = parse(widgets.example_trajectories(run)._repr_html_())
-    assert page.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "br"}
-    assert page.attributes <= {"style"}
+    diagnosis = parse(widgets.diagnosis(wrong_keys(tmp_path / "keys", payload))._repr_html_())
+    assert page.tags | diagnosis.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "br"}
+    assert page.attributes | diagnosis.attributes <= {"style"}
     assert any(
         payload.replace("\0", "") in text.replace("\0", "").replace("\ufffd", "") for text in page.text
     )
@@ -107,6 +110,46 @@ def test_examples_show_a_success_and_a_failure_of_one_task_with_its_arithmetic(t
     assert second.rows[0][-3:] == ("-0.500", "-0.500", "-1.000")
     with pytest.raises(ValueError, match="iteration: 9; recorded are 3 to 3"):
         widgets.example_trajectories(run, iteration=9)
+
+
+def wrong_keys(tmp_path: Path, text: str) -> Run:
+    """One text for the states a and b, and two texts for c; the second sibling fails at once."""
+    seen = [(text, "a", 0.0), (text, "b", 0.0), ("plain", "c", 0.0), ("other", "c", 1.0)]
+    steps = tuple(Step(o, key, (), "go", (1,), (2, 3), (-0.5, -0.5), r, True) for o, key, r in seen)
+    won, lost = (
+        one_step(steps=steps),
+        one_step(sibling=1, steps=(replace(steps[0], action_ids=(2,), logprobs=(-0.5,)),), success=False),
+    )
+    run = open_run(tmp_path, "keys")
+    run.write_config(Config.from_flat({"state_key": "observation"}), {})
+    table = keyed_table([won, lost], run.read_config().credit)
+    credit = assign_credit(table, run.read_config().credit)
+    old = [np.zeros(n, np.float32) for n in (2, 2, 2, 2, 1)]
+    run.write_steps(1, [won, lost], table, credit, old)
+    return run
+
+
+def test_the_diagnosis_of_an_iteration_by_hand(tmp_path: Path) -> None:
+    counts, signal, weights, aliasing, splitting = widgets.diagnosis(wrong_keys(tmp_path, "text")).tables
+    assert counts.caption == "Iteration 1: 5 steps"
+    assert counts.rows == (
+        ("steps alone in their anchor group", "2", "40 %"),
+        ("steps in an anchor group (quartiles)", "1 / 1 / 2, at most 3", ""),
+        ("groups whose advantages do not vary", "0", "0 %"),
+        ("steps whose key other states have too (aliasing)", "3", "60 %"),
+        ("steps whose state has other keys too (splitting)", "2", "40 %"),
+    )
+    assert signal.rows[0] == ("siblings differ in outcome", "1", "100 %", "100 %")
+    assert [row[1:] for row in signal.rows[1:]] == [("0", "0 %", "0 %")] * 2
+    assert weights.rows == (
+        ("actions", "20 %", "50 %", "80 %"),
+        ("tokens", "11.1 %", "50 %", "88.9 %"),
+        ("trajectories", "50 %", "50 %", "50 %"),
+    )
+    assert aliasing.rows == (("0", "text", "1", "text"),)
+    assert splitting.rows == (("2", "plain", "3", "other"),)
+    with pytest.raises(ValueError, match="iteration: 9; recorded are 1 to 1"):
+        widgets.diagnosis(open_run(tmp_path, "keys"), iteration=9)
 
 
 def curve(figure, name: str, axis: str = "x") -> list:
@@ -157,6 +200,7 @@ def test_an_empty_run_folder_is_shown_as_empty(tmp_path: Path) -> None:
     ):
         assert all(len(trace.x or ()) == 0 for trace in figure(run).data)
     assert "no recorded steps" in repr(widgets.example_trajectories(run))
+    assert "no recorded steps" in repr(widgets.diagnosis(run))
     assert widgets.metrics_table(run).rows == ()
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from gagpo.config import WorldConfig
+from gagpo.plugins import load_plugin
 
 SPLITS = ("train", "unseen")
 
@@ -104,27 +103,5 @@ def make_world(config: WorldConfig) -> World:
         module, function = WORLDS[config.env].split(":")
         make: Callable[[WorldConfig], World] = getattr(import_module(module), function)
     else:
-        make = _load(config.env)
+        make = load_plugin("env", config.env, PLUGINS, WORLDS)
     return make(config)
-
-
-def _load(name: str) -> Callable[[WorldConfig], World]:
-    """The function behind an entry point. Raises ValueError for none, several or a broken one."""
-    points = [point for point in entry_points(group=PLUGINS) if point.name == name]
-    if not points:
-        known = sorted({*WORLDS, *(point.name for point in entry_points(group=PLUGINS))})
-        near = get_close_matches(name, known, 1, 0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"env: {name!r}; expected one of {', '.join(known)}{hint}")
-    if len(points) > 1:
-        raise ValueError(f"env: {name!r} comes from several packages: {', '.join(map(_package, points))}")
-    try:
-        return points[0].load()
-    except Exception as error:
-        raise ValueError(
-            f"env: {name!r} of package {_package(points[0])} cannot be loaded: {error}"
-        ) from error
-
-
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else "(unnamed)"

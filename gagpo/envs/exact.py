@@ -34,13 +34,24 @@ class ChanceEnv(Env, Protocol):
     def outcomes(self, command: str) -> Sequence[Outcome]:
         """Every outcome of an admissible command here; the probabilities sum to 1."""
 
+    def reseed(self, seed: int) -> None:
+        """Stay in this state; whatever is drawn from here on follows from `seed`. A snapshot holds
+        the draws to come, so that without this all plays from it would go the same way."""
+
 
 class State(NamedTuple):
-    """A state in which a command can be given. `restore(snapshot)` shows it to whoever asks more."""
+    """A state in which a command can be given: what a policy may look at.
+
+    `restore(snapshot)` shows it to whoever asks more. `observation` is what was shown on the way
+    into it, the first one in a state graph; None where that is not known (after `outcomes`).
+    """
 
     key: str
     commands: tuple[str, ...]
     snapshot: Hashable
+    observation: str | None = None
+    goal: str = ""
+    task_id: str = ""
 
 
 Policy = Callable[[State], Sequence[float]]
@@ -93,8 +104,7 @@ def enumerate_states(env: Env, *, max_states: int = MAX_STATES) -> StateGraph:
     hides some, and where equal state keys have other commands. An `env` without `outcomes` is
     taken to be without chance.
     """
-    env.reset(seed=0)
-    states = [State(env.state_key(), env.admissible(), env.snapshot())]
+    states = [state_of(env, env.reset(seed=0)[0])]
     index = {states[0].key: 0}
     pair_state: list[int] = []
     reward: list[float] = []
@@ -105,12 +115,12 @@ def enumerate_states(env: Env, *, max_states: int = MAX_STATES) -> StateGraph:
         for command in state.commands:
             pair_state.append(row)
             reward.append(0.0)
-            for outcome in _outcomes(env, state, command):
+            for outcome, observation in _outcomes(env, state, command):
                 reward[-1] += outcome.probability * outcome.reward
                 if outcome.terminated:
                     continue
                 env.restore(outcome.snapshot)
-                found = State(env.state_key(), env.admissible(), outcome.snapshot)
+                found = state_of(env, observation)
                 after = index.setdefault(found.key, len(states))
                 if after == len(states):
                     if len(states) == max_states:
@@ -127,6 +137,11 @@ def enumerate_states(env: Env, *, max_states: int = MAX_STATES) -> StateGraph:
     return StateGraph(tuple(states), np.array(pair_state), transition, np.array(reward))
 
 
+def state_of(env: Env, observation: str | None = None) -> State:
+    """The present state of `env`, in which `observation` was shown."""
+    return State(env.state_key(), env.admissible(), env.snapshot(), observation, env.goal, env.task_id)
+
+
 def uniform(state: State) -> Sequence[float]:
     """The policy that draws every admissible command alike."""
     return [1 / len(state.commands)] * len(state.commands)
@@ -138,7 +153,7 @@ def solve(graph: StateGraph, policy: Policy, gamma: float) -> Values:
     Raises ValueError for gamma = 1 where the policy can play for ever: V is then not defined.
     """
     chance = _probabilities(graph, policy)
-    _check_gamma(gamma)
+    check_gamma(gamma)
     mix = _per_state(graph, chance)
     step = mix @ graph.transition
     if gamma == 1 and not np.all(_may_end(step)):
@@ -153,7 +168,7 @@ def solve_horizon(graph: StateGraph, policy: Policy, gamma: float, horizon: int)
     For an environment with that step limit, [horizon - t] holds the values after t steps, where
     an episode that is cut counts as ended ("truncation: terminal").
     """
-    _check_gamma(gamma)
+    check_gamma(gamma)
     if horizon < 0:
         raise ValueError(f"horizon: {horizon}; expected 0 or more")
     mix = _per_state(graph, _probabilities(graph, policy))
@@ -167,7 +182,7 @@ def solve_horizon(graph: StateGraph, policy: Policy, gamma: float, horizon: int)
 
 def optimal(graph: StateGraph, gamma: float) -> tuple[Policy, Values]:
     """A best deterministic policy and its values, by policy iteration; gamma is below 1."""
-    _check_gamma(gamma)
+    check_gamma(gamma)
     if gamma == 1:
         raise ValueError("gamma: 1; expected below 1, since a best policy must not put things off")
     starts = np.searchsorted(graph.pair_state, np.arange(len(graph.states)))
@@ -188,32 +203,35 @@ def optimal(graph: StateGraph, gamma: float) -> tuple[Policy, Values]:
             return policy, values
 
 
-def _outcomes(env: Env, state: State, command: str) -> Sequence[Outcome]:
+def _outcomes(env: Env, state: State, command: str) -> list[tuple[Outcome, str | None]]:
+    """Every outcome of a command, with what is shown after it where that is known."""
     env.restore(state.snapshot)
     if hasattr(env, "outcomes"):
-        return env.outcomes(command)
+        return [(outcome, None) for outcome in env.outcomes(command)]
     try:
-        _, reward, terminated, _, _ = env.step(command)
+        observation, reward, terminated, _, _ = env.step(command)
     except ValueError as error:
         raise ValueError(
             f"max_steps: too few to visit every state of task {env.task_id!r}; expected as many "
             f"as there can be states ({error})"
         ) from error
-    return [Outcome(1.0, env.snapshot(), float(reward), terminated)]
+    return [(Outcome(1.0, env.snapshot(), float(reward), terminated), observation)]
+
+
+def probabilities(state: State, policy: Policy) -> np.ndarray:
+    """(commands,) float64, what `policy` says in `state`. Raises ValueError where it is no distribution."""
+    row = np.asarray(policy(state), np.float64)
+    if row.shape != (len(state.commands),) or not (np.all(row >= 0) and abs(row.sum() - 1) < 1e-9):
+        raise ValueError(
+            f"policy: {row.tolist()} in state {state.key!r}; expected {len(state.commands)} "
+            "probabilities with sum 1, one for each command"
+        )
+    return row
 
 
 def _probabilities(graph: StateGraph, policy: Policy) -> np.ndarray:
     """(P,) float64, the probability of each pair's command in its state."""
-    rows = []
-    for state in graph.states:
-        row = np.asarray(policy(state), np.float64)
-        if row.shape != (len(state.commands),) or not (np.all(row >= 0) and abs(row.sum() - 1) < 1e-9):
-            raise ValueError(
-                f"policy: {row.tolist()} in state {state.key!r}; expected {len(state.commands)} "
-                "probabilities with sum 1, one for each command"
-            )
-        rows.append(row)
-    return np.concatenate(rows)
+    return np.concatenate([probabilities(state, policy) for state in graph.states])
 
 
 def _per_state(graph: StateGraph, chance: np.ndarray) -> np.ndarray:
@@ -235,6 +253,7 @@ def _may_end(step: np.ndarray) -> np.ndarray:
     return ends
 
 
-def _check_gamma(gamma: float) -> None:
+def check_gamma(gamma: float) -> None:
+    """Refuse a discount that is none."""
     if not 0 <= gamma <= 1:
         raise ValueError(f"gamma: {gamma}; expected between 0 and 1")

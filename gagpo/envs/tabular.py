@@ -119,6 +119,10 @@ class TabularText:
             "uinteger": uinteger,
         }
 
+    def reseed(self, seed: int) -> None:
+        """Stay in this state; what is drawn from here on follows from `seed`."""
+        self._env.np_random = np.random.Generator(np.random.PCG64(seed))
+
     def outcomes(self, command: str) -> list[Outcome]:
         """Every outcome of a command here, from the transition table; the step limit is left out."""
         _, _, num_steps, numbers = self.snapshot()

@@ -26,7 +26,7 @@ EARLIER, SAW, DID = "Earlier, the oldest first:", "saw:", "did:"
 class Wrapper:
     """Passes everything on. A subclass keeps what it remembers in `_memory`, an immutable value.
 
-    In a world of chance a wrapper tells the world's `outcomes` (see `gagpo.envs.exact`), too.
+    In a world of chance a wrapper has the world's `outcomes` and `reseed` (see `gagpo.envs.exact`), too.
     """
 
     _memory_at_start: Hashable = None
@@ -37,6 +37,8 @@ class Wrapper:
         self._memory = self._memory_at_start
         if self._tells_outcomes and hasattr(env, "outcomes"):
             self.outcomes = self._outcomes
+        if hasattr(env, "reseed"):
+            self.reseed = env.reseed
 
     @property
     def unwrapped(self) -> Env:
