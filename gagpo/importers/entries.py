@@ -1,0 +1,129 @@
+"""The JSON values of a file, one at a time: lines of JSON Lines, items of a list, or the one value.
+
+Nothing is executed, a key that stands twice in an object is refused, and no more than one value is held.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gagpo.envs.webshop.json_array import items
+from gagpo.importers.fields import short
+
+BOM = b"\xef\xbb\xbf"
+BLANKS = b" \t\r\n"
+
+
+class NotPlain(Exception):
+    """A JSON value that cannot be read in one way only, or is too deep or too long."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise NotPlain(f"key {short(twice)} stands twice in an object")
+    return made
+
+
+class Strict(json.JSONDecoder):
+    """Refuses keys that stand twice, nesting that Python cannot follow, and endless whole numbers."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(object_pairs_hook=_unique, **options)
+
+    def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
+        try:
+            return super().raw_decode(s, idx)
+        except RecursionError:
+            raise NotPlain("nested too deeply; expected some hundred levels at most") from None
+        except json.JSONDecodeError:
+            raise
+        except ValueError as error:
+            raise NotPlain(f"a number is too long ({error})") from None
+
+
+DECODER = Strict()
+
+
+def parse(content: bytes, where: str, decoder: json.JSONDecoder = DECODER) -> Any:
+    """The value of UTF-8 JSON. ValueError names `where` and what is wrong."""
+    try:
+        return decoder.decode(content.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where}: byte {error.start}: expected UTF-8") from None
+    except (json.JSONDecodeError, NotPlain) as error:
+        raise ValueError(f"{where}: expected JSON: {error}") from None
+
+
+def json_entries(path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
+    """(place, value) of each value in the file. ValueError names the place of one that is not JSON or
+    is longer than `max_bytes`, and a file without any."""
+    try:
+        with path.open("rb") as file:
+            first = _first_line(file, max_bytes, path)
+            is_list = first.startswith(b"[")
+            alone = len(first) <= max_bytes and (not is_list or _goes_on(file)) and _is_json(first)
+            file.seek(0)
+            if alone:
+                yield from _lines(file, path, max_bytes)
+            elif is_list:
+                yield from _array(path, max_bytes)
+            else:
+                yield str(path), _whole_file(file, path, max_bytes)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+
+
+def _first_line(file: BinaryIO, max_bytes: int, path: Path) -> bytes:
+    """The first line that is not blank, or its beginning where it is too long."""
+    while line := file.readline(max_bytes + 1).removeprefix(BOM):
+        if line := line.strip(BLANKS):
+            return line
+    raise ValueError(f"{path}: nothing but blanks; expected JSON")
+
+
+def _goes_on(file: BinaryIO) -> bool:
+    """Whether anything but blanks follows."""
+    return any(chunk.strip(BLANKS) for chunk in iter(lambda: file.read(1 << 16), b""))
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse(line, "")
+    except ValueError:
+        return False
+    return True
+
+
+def _lines(file: BinaryIO, path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
+    number = 0
+    while line := file.readline(max_bytes + 1):
+        number += 1
+        where = f"{path}: line {number}"
+        if len(line) > max_bytes:
+            raise ValueError(f"{where}: longer than {max_bytes} bytes")
+        if line.strip(BLANKS):
+            yield where, parse(line.removeprefix(BOM) if number == 1 else line, where)
+
+
+def _array(path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
+    number = 0
+    try:
+        for number, (_, _, value) in enumerate(items(path, decoder=DECODER, max_item=max_bytes), 1):
+            yield f"{path}: entry {number}", value
+    except NotPlain as error:
+        raise ValueError(f"{path}: entry {number + 1}: {error}") from None
+    if not number:
+        raise ValueError(f"{path}: an empty list; expected entries")
+
+
+def _whole_file(file: BinaryIO, path: Path, max_bytes: int) -> Any:
+    content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"{path}: longer than {max_bytes} bytes, and neither lines of JSON nor a list")
+    return parse(content.removeprefix(BOM), str(path))
