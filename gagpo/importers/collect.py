@@ -31,7 +31,7 @@ def collect(
     made: list[tuple[Trajectory, list[np.ndarray]]] = []
     siblings = _Siblings()
     has_tools = False
-    for episode in _nested(found):
+    for episode in _nested(path, found):
         if isinstance(episode, Dropped):
             dropped[episode.reason] += episode.num
         elif not any(_is_step(message) for message in episode.messages):
@@ -160,9 +160,11 @@ def _is_step(message: Message) -> bool:
     return message.role == "assistant" and message.is_step
 
 
-def _nested(found: Iterable[Episode | Dropped]) -> Iterator[Episode | Dropped]:
+def _nested(path: object, found: Iterable[Episode | Dropped]) -> Iterator[Episode | Dropped]:
     """The same; a value that is nested too deeply to be handled is the file's fault, not ours."""
     try:
         yield from found
     except RecursionError:
-        raise ValueError("an entry is nested too deeply; expected some hundred levels at most") from None
+        raise ValueError(
+            f"{path}: an entry is nested too deeply; expected some hundred levels at most"
+        ) from None

@@ -47,7 +47,7 @@ def _found(path: Path, options: Options) -> Iterator[Episode | Dropped]:
             yield Dropped(ERROR)
             continue
         attachments = {
-            f"attachment://{key}": text({key: value}, key, f"{where}: attachments")
+            f"attachment://{key}": text({"text": value}, "text", f"{where}: attachments: {short(key)}")
             for key, value in mapping(sample.get("attachments") or {}, where, "attachments").items()
         }
         messages = chat_messages(listed(sample, "messages", where), f"{where}: messages", attachments)
@@ -69,8 +69,10 @@ def _reward(sample: dict[str, Any], where: str, options: Options) -> float | Non
                 "such as 'scores.<scorer>.value'"
             )
         (scorer,) = scores
-        path = f"scores: {scorer}: value"
-        value = mapping(scores[scorer], f"{where}: scores: {scorer}", "an object with a value").get("value")
+        path = f"scores: {short(scorer)}: value"
+        value = mapping(scores[scorer], f"{where}: scores: {short(scorer)}", "an object with a value").get(
+            "value"
+        )
     else:
         value = first_of(sample, path, (), where)[1]
     if isinstance(value, str) and value in LETTERS:
