@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gagpo.envs.webshop.json_array import items
+from gagpo.envs.webshop.json_array import CHUNK, items
 from gagpo.importers.fields import short
 
 BOM = b"\xef\xbb\xbf"
@@ -113,8 +113,9 @@ def _lines(file: BinaryIO, path: Path, max_bytes: int) -> Iterator[tuple[str, An
 
 def _array(path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
     number = 0
+    found = items(path, min(CHUNK, max_bytes), DECODER, max_bytes)
     try:
-        for number, (_, _, value) in enumerate(items(path, decoder=DECODER, max_item=max_bytes), 1):
+        for number, (_, _, value) in enumerate(found, 1):
             yield f"{path}: entry {number}", value
     except NotPlain as error:
         raise ValueError(f"{path}: entry {number + 1}: {error}") from None

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from gagpo.envs.webshop.fields import mapping, short, text
 
-__all__ = ["at", "finite", "first_of", "listed", "mapping", "name_of", "objects", "short", "text", "whole"]
+__all__ = [
+    "at",
+    "finite",
+    "first_of",
+    "listed",
+    "mapping",
+    "name_of",
+    "naming",
+    "objects",
+    "short",
+    "text",
+    "whole",
+]
 LARGEST = 1e100  # of a reward: its square and the sum of many squares stay finite
 MISSING = object()
 
@@ -73,3 +87,16 @@ def first_of(record: Any, chosen: str | None, defaults: tuple[str, ...], where: 
         if (value := at(record, path)) is not MISSING:
             return path, value
     return "", MISSING
+
+
+@contextmanager
+def naming(path: Path, expected: str, broken: tuple[type[Exception], ...]) -> Iterator[None]:
+    """What a library raises for a damaged file, as a ValueError that begins with the file's name; bytes
+    of the file that it quotes cannot steer a terminal."""
+    try:
+        yield
+    except (ValueError, *broken) as error:
+        own = isinstance(error, ValueError) and str(error).startswith(f"{path}: ")
+        told = str(error).removeprefix(f"{path}: ")
+        told = "".join(c if c.isprintable() else " " for c in told).strip()
+        raise ValueError(f"{path}: {told}" if own else f"{path}: not a {expected} ({told})") from None

@@ -14,14 +14,13 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from gagpo.importers.chat import goal_of
 from gagpo.importers.collect import collect
 from gagpo.importers.entries import parse
-from gagpo.importers.fields import finite, first_of, listed, mapping, name_of, short, text, whole
+from gagpo.importers.fields import finite, first_of, listed, mapping, name_of, naming, short, text, whole
 from gagpo.importers.messages import chat_messages
 from gagpo.importers.records import Dropped, Episode, Imported, Options
 from gagpo.table import Outcome
@@ -70,9 +69,8 @@ def _reward(sample: dict[str, Any], where: str, options: Options) -> float | Non
             )
         (scorer,) = scores
         path = f"scores: {short(scorer)}: value"
-        value = mapping(scores[scorer], f"{where}: scores: {short(scorer)}", "an object with a value").get(
-            "value"
-        )
+        score = mapping(scores[scorer], f"{where}: scores: {short(scorer)}", "an object with a value")
+        value = score.get("value")
     else:
         value = first_of(sample, path, (), where)[1]
     if isinstance(value, str) and value in LETTERS:
@@ -82,7 +80,7 @@ def _reward(sample: dict[str, Any], where: str, options: Options) -> float | Non
 
 def _samples(path: Path, options: Options) -> Iterator[tuple[str, Any]]:
     """(place, value) of each sample; sizes are checked before anything is unpacked."""
-    with _unbroken(path), zipfile.ZipFile(path) as archive:
+    with naming(path, "whole zip file", BROKEN), zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if SAMPLE.fullmatch(entry.filename)]
         if not entries:
             raise ValueError(f"{path}: no samples/*.json in it; expected an inspect_ai log")
@@ -99,16 +97,3 @@ def _samples(path: Path, options: Options) -> Iterator[tuple[str, Any]]:
             with archive.open(entry) as file:
                 content = file.read()  # no more than file_size: zipfile stops there
             yield where, parse(content, where)
-
-
-@contextmanager
-def _unbroken(path: Path) -> Iterator[None]:
-    """What zipfile raises for a damaged file, as a ValueError with the file's name."""
-    try:
-        yield
-    except BROKEN as error:
-        raise ValueError(f"{path}: not a whole zip file ({error})") from None
-    except ValueError as error:
-        raise (
-            error if str(path) in str(error) else ValueError(f"{path}: not a whole zip file ({error})")
-        ) from None

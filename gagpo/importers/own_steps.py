@@ -15,11 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gagpo.importers.collect import imported
+from gagpo.importers.fields import naming
 from gagpo.importers.keys import KEYS, own_keys
 from gagpo.importers.records import Imported, Message, Options
 from gagpo.steps_file import read_steps, read_trajectories
 from gagpo.table import Trajectory
 
+BROKEN = (OSError, OverflowError, pa.ArrowException)
 OWN_KEYS = ("recorded", "observation", "conversation")
 
 
@@ -28,14 +30,13 @@ def read_own_steps(path: Path, options: Options) -> Imported:
     key = options.state_key or "recorded"
     if not callable(key) and key not in OWN_KEYS:
         raise ValueError(f"state_key: {key!r}; expected one of {', '.join(OWN_KEYS)}, or a function")
-    _check_size(path, options.max_total_bytes)
-    rows = read_steps(path)
-    try:
-        _check_texts(rows, options.max_total_bytes)
-        trajectories = [_with_key(trajectory, key) for trajectory in read_trajectories(rows)]
-    except (ValueError, pa.ArrowException) as error:
-        raise ValueError(f"{path}: {error}") from None
-    old = [np.array(values, np.float32) for values in rows["old_logprobs"].to_pylist()]
+    with naming(path, "steps file that can be read", BROKEN):
+        _check_size(path, options.max_total_bytes)
+        rows = read_steps(path)
+        _check_texts(path, rows, options.max_total_bytes)
+        read = read_trajectories(rows)
+        old = [np.array(values, np.float32) for values in rows["old_logprobs"].to_pylist()]
+    trajectories = [_with_key(trajectory, key) for trajectory in read]
     made, start = [], 0
     for trajectory in trajectories:
         end = start + len(trajectory.steps)
@@ -46,17 +47,14 @@ def read_own_steps(path: Path, options: Options) -> Imported:
 
 def _check_size(path: Path, limit: int) -> None:
     """Refuse a file whose columns say that they unpack to too much."""
-    try:
-        with open(path, "rb") as file:
-            metadata = pq.ParquetFile(file).metadata
-            total = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(f"{path}: not a readable Parquet file ({error})") from None
+    with open(path, "rb") as file:
+        metadata = pq.ParquetFile(file).metadata
+        total = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     if total > limit or metadata.num_rows > limit:
         raise ValueError(f"{path}: {total} bytes unpacked; expected {limit} at most")
 
 
-def _check_texts(rows: pa.Table, limit: int) -> None:
+def _check_texts(path: Path, rows: pa.Table, limit: int) -> None:
     """Refuse texts that are stored once and repeated until they fill the memory."""
     for name in rows.column_names:
         if not pa.types.is_dictionary(rows.schema.field(name).type):
@@ -65,7 +63,7 @@ def _check_texts(rows: pa.Table, limit: int) -> None:
         sizes = [pc.binary_length(chunk.dictionary).take(chunk.indices) for chunk in chunks]
         total = sum(pc.sum(pc.cast(size, pa.int64())).as_py() or 0 for size in sizes)
         if total > limit:
-            raise ValueError(f"column {name!r}: {total} bytes of text; expected {limit} at most")
+            raise ValueError(f"{path}: column {name!r}: {total} bytes of text; expected {limit} at most")
 
 
 def _with_key(trajectory: Trajectory, key: object) -> Trajectory:
