@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -316,3 +317,19 @@ def test_options_are_checked(tmp_path, options, told):
 def test_a_tool_key_without_tools_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no tool is ever called: all states would be one"):
         import_file(write_lines(tmp_path / "f", [RECORDS["verl"]]), Options("tools"))
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_one_entry_is_held_at_a_time(tmp_path, is_list):
+    record = json.dumps({"messages": [{"role": "user", "content": "x" * 100_000}]})
+    records = [record] * 300  # without a step of the agent: none of it is kept
+    records.append(json.dumps(RECORDS["chat"]))
+    path = tmp_path / "f"
+    path.write_text(f"[{','.join(records)}]" if is_list else "\n".join(records))
+    assert path.stat().st_size > 30e6
+    tracemalloc.start()
+    read = import_file(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(read.trajectories) == 1 and list(read.dropped.values()) == [300]
+    assert peak < (20e6 if is_list else 2e6)  # windows of 4 MiB, as bytes and as text

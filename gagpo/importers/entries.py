@@ -6,7 +6,7 @@ Nothing is executed, a key that stands twice in an object is refused, and no mor
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +15,7 @@ from gagpo.importers.fields import short
 
 BOM = b"\xef\xbb\xbf"
 BLANKS = b" \t\r\n"
+FIRST = 1 << 20  # bytes in which the first line of a file of lists must end
 
 
 class NotPlain(Exception):
@@ -65,26 +66,28 @@ def json_entries(path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
     is longer than `max_bytes`, and a file without any."""
     try:
         with path.open("rb") as file:
-            first = _first_line(file, max_bytes, path)
-            is_list = first.startswith(b"[")
-            alone = len(first) <= max_bytes and (not is_list or _goes_on(file)) and _is_json(first)
+            layout = _layout(file, max_bytes, path)
             file.seek(0)
-            if alone:
-                yield from _lines(file, path, max_bytes)
-            elif is_list:
-                yield from _array(path, max_bytes)
-            else:
-                yield str(path), _whole_file(file, path, max_bytes)
+            yield from layout(file, path, max_bytes)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
 
 
-def _first_line(file: BinaryIO, max_bytes: int, path: Path) -> bytes:
-    """The first line that is not blank, or its beginning where it is too long."""
-    while line := file.readline(max_bytes + 1).removeprefix(BOM):
-        if line := line.strip(BLANKS):
-            return line
-    raise ValueError(f"{path}: nothing but blanks; expected JSON")
+Layout = Callable[[BinaryIO, Path, int], Iterator[tuple[str, Any]]]
+
+
+def _layout(file: BinaryIO, max_bytes: int, path: Path) -> Layout:
+    """How the file is laid out: lines where its first one is JSON by itself, and of a list only if more
+    follows; else a list, or one value."""
+    line = b""
+    while not line.strip(BLANKS):
+        line = file.readline(FIRST).removeprefix(BOM)
+        if not line:
+            raise ValueError(f"{path}: nothing but blanks; expected JSON")
+    is_whole = line.endswith(b"\n")
+    if line.lstrip(BLANKS).startswith(b"["):
+        return _lines if is_whole and _goes_on(file) and _is_json(line) else _array
+    return _lines if _is_json(line if is_whole else line + file.readline(max_bytes)) else _one
 
 
 def _goes_on(file: BinaryIO) -> bool:
@@ -111,7 +114,7 @@ def _lines(file: BinaryIO, path: Path, max_bytes: int) -> Iterator[tuple[str, An
             yield where, parse(line.removeprefix(BOM) if number == 1 else line, where)
 
 
-def _array(path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
+def _array(file: BinaryIO, path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
     number = 0
     found = items(path, min(CHUNK, max_bytes), DECODER, max_bytes)
     try:
@@ -123,8 +126,8 @@ def _array(path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
         raise ValueError(f"{path}: an empty list; expected entries")
 
 
-def _whole_file(file: BinaryIO, path: Path, max_bytes: int) -> Any:
+def _one(file: BinaryIO, path: Path, max_bytes: int) -> Iterator[tuple[str, Any]]:
     content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise ValueError(f"{path}: longer than {max_bytes} bytes, and neither lines of JSON nor a list")
-    return parse(content.removeprefix(BOM), str(path))
+    yield str(path), parse(content.removeprefix(BOM), str(path))
