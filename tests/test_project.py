@@ -61,6 +61,11 @@ LAYERS = {
         gagpo.envs.webshop.shop gagpo.envs.webshop.searches gagpo.envs.webshop.planner
         gagpo.envs.webshop.game gagpo.envs.webshop.world
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.steps_file gagpo.store gagpo.facts gagpo.launch
+        gagpo.importers.fields gagpo.importers.entries gagpo.importers.records gagpo.importers.keys
+        gagpo.importers.collect gagpo.importers.messages gagpo.importers.chat gagpo.importers.atif
+        gagpo.importers.verl gagpo.importers.prime_rl gagpo.importers.swe_agent gagpo.importers.inspect_log
+        gagpo.importers.own_steps gagpo.importers.detect gagpo.importers gagpo.importers.run_folder
+        gagpo.importers.command
         """,
     ),
     "widgets": Layer(
