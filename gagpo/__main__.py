@@ -1,4 +1,5 @@
-"""The command line: `gagpo train runs/<id>` runs or resumes the run that request.json asks for."""
+"""The command line: `gagpo train runs/<id>` runs or resumes the run that request.json asks for;
+`gagpo import FILE --out runs/<id>` makes a run folder of recorded trajectories."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from gagpo.importers.command import add_arguments, import_command
 from gagpo.store import Run, RunLocked, Stopped
 
 
@@ -20,8 +22,22 @@ def main(argv: list[str] | None = None) -> int:
     train = commands.add_parser("train", help="run or resume the run in a folder")
     train.add_argument("run", type=Path, help="folder of the run, with its request.json")
     train.add_argument("--parent", type=int, help="stop when this process is gone")
+    importing = commands.add_parser("import", help="recorded trajectories as a run folder, with credit")
+    add_arguments(importing)
     arguments = parser.parse_args(argv)
+    if arguments.command == "import":
+        return import_files(arguments)
     return train_run(Run(arguments.run), arguments.parent)
+
+
+def import_files(arguments: argparse.Namespace) -> int:
+    """Print what was read, or what is wrong."""
+    try:
+        print(import_command(arguments))
+    except (ValueError, OSError, RunLocked) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 def train_run(run: Run, parent: int | None = None) -> int:

@@ -84,5 +84,25 @@ def credit_metrics(table: StepTable, credit: Credit) -> dict[str, float]:
     }
 
 
+def sharing_metrics(table: StepTable) -> dict[str, float]:
+    """How much siblings have in common, before any credit: what a state key leaves to compare.
+
+    shared_share        share of steps in a state that a sibling acts in too
+    later_shared_share  share of steps that are so, in another state than their trajectory began in
+    state_repeat_share  share of steps in a state that their own trajectory acted in before
+    """
+    group = table.group[table.trajectory]
+    _, anchor = np.unique(np.stack([group, table.state]), axis=1, return_inverse=True)
+    anchor = anchor.reshape(-1)  # numpy 2.0 kept the dimension
+    visits = np.unique(np.stack([anchor, table.trajectory]), axis=1)
+    shared = np.bincount(visits[0])[anchor] > 1
+    is_later = table.state != table.state[table.offsets[:-1]][table.trajectory]
+    return {
+        "shared_share": _mean(shared),
+        "later_shared_share": _mean(shared & is_later),
+        "state_repeat_share": 1 - visits.shape[1] / table.num_steps,
+    }
+
+
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(np.fromiter(values, float)))

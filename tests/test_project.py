@@ -38,7 +38,7 @@ LAYERS = {
     "records and credit": Layer(
         {"numpy"},
         """
-        gagpo.config gagpo.plugins gagpo.table gagpo.similar gagpo.state_keys
+        gagpo.checked gagpo.config gagpo.plugins gagpo.table gagpo.similar gagpo.state_keys
         gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.episode gagpo.credit.gagpo
         gagpo.credit.baselines gagpo.credit.hgpo gagpo.credit.graph gagpo.credit.graphgpo gagpo.credit.bellman
         gagpo.credit.bepo gagpo.credit.gae gagpo.credit gagpo.stats gagpo.weights gagpo.diagnostics gagpo
@@ -65,6 +65,11 @@ LAYERS = {
         gagpo.forks_file gagpo.forks gagpo.oracle
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.state_actor gagpo.steps_file gagpo.store
         gagpo.facts gagpo.launch
+        gagpo.importers.fields gagpo.importers.entries gagpo.importers.records gagpo.importers.keys
+        gagpo.importers.collect gagpo.importers.messages gagpo.importers.chat gagpo.importers.atif
+        gagpo.importers.verl gagpo.importers.prime_rl gagpo.importers.swe_agent gagpo.importers.inspect_log
+        gagpo.importers.own_steps gagpo.importers.detect gagpo.importers gagpo.importers.run_folder
+        gagpo.importers.command
         """,
     ),
     "widgets": Layer(

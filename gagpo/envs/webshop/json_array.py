@@ -14,6 +14,7 @@ CHUNK = 1 << 22  # bytes that are decoded at a time
 MAX_ITEM = 1 << 24  # bytes of one item
 BETWEEN = re.compile(r"[ \t\n\r]*([,\]]?)[ \t\n\r]*")
 OPENING = re.compile(rb"[ \t\n\r]*\[")
+DECODER = json.JSONDecoder()
 BLANK = re.compile(rb"[ \t\n\r]*")
 
 
@@ -26,11 +27,16 @@ def mapped(path: Path) -> mmap.mmap:
         raise ValueError(f"{path}: {error}") from error
 
 
-def items(path: Path, chunk: int = CHUNK) -> Iterator[tuple[int, int, Any]]:
+def items(
+    path: Path, chunk: int = CHUNK, decoder: json.JSONDecoder = DECODER, max_item: int | None = None
+) -> Iterator[tuple[int, int, Any]]:
     """(first byte, byte after the last, value) of each item of the array that the file holds.
 
-    ValueError names the file and the byte where it is not a JSON array, or an item is too long.
+    ValueError names the file and the byte where it is not a JSON array, or an item is longer than
+    `max_item` bytes (MAX_ITEM by default). What else than a ValueError the decoder raises goes to
+    the caller.
     """
+    max_item = MAX_ITEM if max_item is None else max_item
     content = mapped(path)
     opening = OPENING.match(content)
     if opening is None:
@@ -39,7 +45,7 @@ def items(path: Path, chunk: int = CHUNK) -> Iterator[tuple[int, int, Any]]:
     while True:
         window, is_last = _decoded(path, content, position, size)
         at, before = 0, position
-        while (found := _next(window, at, is_last)) is not None:
+        while (found := _next(window, at, is_last, decoder)) is not None:
             sign, start, end, value = found
             if sign == "]":
                 _check_end(path, content, position + len(window[:start].encode()))
@@ -50,20 +56,20 @@ def items(path: Path, chunk: int = CHUNK) -> Iterator[tuple[int, int, Any]]:
             position = begin + len(window[start:end].encode())
             yield begin, position, value
             at, first = end, False
-        if is_last or size >= MAX_ITEM:
-            wanted = f"the next item of a JSON list, of {MAX_ITEM} bytes at most"
+        if is_last or size >= max_item:
+            wanted = f"the next item of a JSON list, of {max_item} bytes at most"
             raise ValueError(f"{path}: byte {position}: expected {wanted}")
         size = chunk if position > before else 2 * size
 
 
-def _next(window: str, at: int, is_last: bool) -> tuple[str, int, int, Any] | None:
+def _next(window: str, at: int, is_last: bool, decoder: json.JSONDecoder) -> tuple[str, int, int, Any] | None:
     """(sign before the item, its start and end, its value) of the item after `at`; None where the
     window does not hold all of it."""
     between = BETWEEN.match(window, at)
     if between[1] == "]":
         return "]", between.end(1), between.end(1), None
     try:
-        value, end = json.JSONDecoder().raw_decode(window, between.end())
+        value, end = decoder.raw_decode(window, between.end())
     except (ValueError, RecursionError):
         return None
     # A number may go on behind the window: 1 as 12, as 1.5 and as 1e3.
