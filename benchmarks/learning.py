@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -117,7 +118,8 @@ def play(runs_dir: Path, jobs: Sequence[Job], at_once: int) -> None:
     """Finish all jobs, `at_once` processes at a time. Raises RuntimeError after the rest is done."""
     waiting = [job for job in jobs if finished(runs_dir, job) is None]
     with ThreadPoolExecutor(at_once) as pool:
-        failed = [job for job, code in zip(waiting, pool.map(lambda j: _train(runs_dir, j), waiting)) if code]
+        codes = list(pool.map(partial(_train, runs_dir), waiting))
+    failed = [job for job, code in zip(waiting, codes, strict=True) if code]
     if failed:
         names = ", ".join(job.run_id for job in failed)
         raise RuntimeError(f"failed: {names}; each run's train.log says why")

@@ -56,9 +56,8 @@ def bootstrap(
     together, as bands around curves need.
     """
     if num_resamples < 2 or not 0 < confidence < 1:
-        raise ValueError(
-            f"num_resamples, confidence: {num_resamples}, {confidence}; expected at least 2, and between 0 and 1"
-        )
+        given = f"{num_resamples}, {confidence}"
+        raise ValueError(f"num_resamples, confidence: {given}; expected at least 2, and between 0 and 1")
     samples = tuple(_checked(strata) for strata in samples)
     rng = np.random.default_rng(seed)
     drawn = [statistic(*(_resampled(strata, rng) for strata in samples)) for _ in range(num_resamples)]
