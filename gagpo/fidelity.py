@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gagpo.forks import Estimate, Sampling, estimate
+from gagpo.forks import Estimate, Sampling
+from gagpo.forks import estimate as sampled_mean
 
 FLOOR = 1e-9  # relative to the largest of its column; numbers that differ by less are equal
 TOP_SHARE = 0.1
@@ -106,7 +107,7 @@ def interval(values: Sequence[float], *, seed: int = 0, num_resamples: int = 100
     known = known[~np.isnan(known)]
     if len(known) < 2:
         return Estimate(*[float("nan")] * 3)
-    return estimate([known], Sampling(seed=seed, interval="bootstrap", num_resamples=num_resamples))
+    return sampled_mean([known], Sampling(seed=seed, interval="bootstrap", num_resamples=num_resamples))
 
 
 @dataclass(frozen=True, slots=True)
