@@ -29,6 +29,7 @@ from gagpo.envs.exact import (
 )
 
 PLANNER_GAMMA = 0.99  # below 1, so that the best policy does not put things off
+MOST, HALVINGS = 0.9, 20  # of the share in a mixture, and how finely it is searched for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,38 +176,35 @@ def chances(board: Board, policy: Policy) -> np.ndarray:
 
 
 def mixture(board: Board, success: float | None, horizon: int) -> np.ndarray:
-    """(P,) float64, a policy that succeeds as often as wanted: uniform, and a planner's moves among it.
+    """(P,) float64, a policy that succeeds in every task as often as wanted, by mixing two.
 
-    In each state the planner's command with chance e, else any one alike; e is the same everywhere and
-    such that the mean over the tasks of the chance to succeed within `horizon` steps is `success`.
-    None gives the uniform policy. Raises ValueError where the uniform policy succeeds more often, or
-    the planner less.
+    To succeed more often than the uniform policy, its moves are mixed with a planner's; to succeed less
+    often, with moves drawn alike from all but the planner's (where there are others). A task has one
+    share for all of its states, such that an episode succeeds within `horizon` steps with the
+    chance `success`, as near as shares up to MOST allow: every command stays possible. None gives
+    the uniform policy.
     """
+    if success is not None and not 0 <= success <= 1:
+        raise ValueError(f"success: {success!r}; expected between 0 and 1, or None")
     alike = chances(board, uniform)
     if success is None:
         return alike
-    plan = np.concatenate([
-        probabilities(state, policy)
-        for graph in board.graphs
-        for policy in [optimal(graph, PLANNER_GAMMA)[0]]
-        for state in graph.states
-    ])  # fmt: skip
+    best = [optimal(graph, PLANNER_GAMMA)[0] for graph in board.graphs]
+    plan = [probabilities(s, p) for g, p in zip(board.graphs, best, strict=True) for s in g.states]
+    plan = np.concatenate(plan)
+    num = np.diff(board.first_pair)[board.pair_state]
+    astray = np.where(num > 1, (1 - plan) / np.maximum(num - 1, 1), 1.0)
+    task = np.searchsorted(board.start, board.pair_state, "right") - 1
 
-    def mixed(share: float) -> np.ndarray:
-        return share * plan + (1 - share) * alike
+    def mixed(share: np.ndarray) -> np.ndarray:
+        part = share[task]
+        return (1 - abs(part)) * alike + abs(part) * np.where(part > 0, plan, astray)
 
-    def reached(share: float) -> float:
-        return float(truth_of(board, mixed(share), 1.0, horizon).success.mean())
-
-    low, high = 0.0, 1.0
-    if not reached(low) <= success <= reached(high):
-        raise ValueError(
-            f"success: {success}; expected between {reached(low):.3f}, the uniform policy's, and "
-            f"{reached(high):.3f}, the planner's, with {horizon} steps"
-        )
-    while high - low > 1e-6:
+    low, high = np.full((2, len(board.tasks)), [[-MOST], [MOST]])
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if reached(middle) < success else (low, middle)
+        below = truth_of(board, mixed(middle), 1.0, horizon).success < success
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
     return mixed((low + high) / 2)
 
 

@@ -172,10 +172,11 @@ def pair_errors(
     possible = num**2 - times**2 @ count**2
     met = possible > 0
     num, own, second = (np.where(met, x, 0.0) for x in (num, own, second))
-    weight = num / num.sum(1, keepdims=True)
+    steps = np.maximum(num.sum(1), 1)  # a resample of one batch alone has none; it is left out
+    weight = num / steps[:, None]
     mm = (weight * products / np.where(met, possible, 1.0)).sum(1)
-    xx = second.sum(1) / num.sum(1)
-    xa = (own * a).sum(1) / num.sum(1)
+    xx = second.sum(1) / steps
+    xa = (own * a).sum(1) / steps
     aa = (weight * a**2).sum(1)
     return _errors(mm, xx, xa, aa)
 

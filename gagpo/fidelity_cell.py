@@ -62,7 +62,7 @@ class Cell:
     """One setting.
 
     env            a world that can be enumerated: keydoor, frozenlake
-    success        the policy's mean success over the tasks: a planner's moves mixed with uniform ones
+    success        how often the policy succeeds in each task: a planner's moves mixed with uniform ones
                    (`board.mixture`); None is the uniform policy
     num_siblings   K
     horizon        steps after which an episode is cut
