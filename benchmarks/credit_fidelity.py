@@ -1,6 +1,6 @@
 """How well each estimator's credit agrees with the exact truth, in many settings.
 
-    python benchmarks/credit_fidelity.py            # every cell, about a quarter of an hour on one core
+    python benchmarks/credit_fidelity.py            # every cell, about ten minutes on one core
     python benchmarks/credit_fidelity.py --quick    # two tiny cells, to see that it runs
 
 Each finished cell is a line of JSON in `--cells`; a run that was killed goes on after the last whole
@@ -25,7 +25,11 @@ from gagpo.fidelity_cell import MEASURES, VARIANTS, Cell, CellResult, run_cell
 
 ROOT = Path(__file__).resolve().parents[1]
 SKILLS = (0.1, 0.5, 0.9)
-ONES, OTHERS = ("gagpo", "gagpo lam 0.5"), ("gigpo", "gigpo none", "grpo")
+PAIRS = [
+    (one, other)
+    for one in ("gagpo", "gagpo lam 0.5")
+    for other in ("gigpo", "gigpo none", "grpo", "reinforce", "gated_bepo")
+]
 
 
 def sweeps() -> dict[str, list[Cell]]:
@@ -84,22 +88,21 @@ def record(result: CellResult) -> dict:
         "rows": {name: asdict(row) for name, row in result.rows.items()},
         "differences": {
             f"{one} - {other}": {m: result.difference(one, other, m) for m in MEASURES}
-            for one in ONES
-            for other in OTHERS
+            for one, other in PAIRS
         },
         "made_with": facts(),
     }
 
 
 def known(path: Path) -> dict[str, dict]:
-    """{a cell as JSON: its record} of the whole lines of a file; a torn last line is none."""
-    found = {}
+    """{a cell as JSON: its record} of the whole lines of a file that compare what is compared now."""
+    found, pairs = {}, [" - ".join(pair) for pair in PAIRS]
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         try:
             row = json.loads(line)
-        except json.JSONDecodeError:
+        except json.JSONDecodeError:  # torn off by the end of a killed run
             continue
-        if list(row["rows"]) == list(VARIANTS):
+        if list(row["rows"]) == list(VARIANTS) and list(row["differences"]) == pairs:
             found[json.dumps(row["cell"])] = row
     return found
 
