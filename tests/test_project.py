@@ -62,7 +62,7 @@ LAYERS = {
         gagpo.envs.webshop.reward gagpo.envs.webshop.goals gagpo.envs.webshop.nouns gagpo.envs.webshop.pages
         gagpo.envs.webshop.shop gagpo.envs.webshop.searches gagpo.envs.webshop.planner
         gagpo.envs.webshop.game gagpo.envs.webshop.world
-        gagpo.forks_file gagpo.forks gagpo.oracle
+        gagpo.forks_file gagpo.forks gagpo.oracle gagpo.fidelity gagpo.board gagpo.walks gagpo.fidelity_cell
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.state_actor gagpo.steps_file gagpo.store
         gagpo.facts gagpo.launch
         gagpo.importers.fields gagpo.importers.entries gagpo.importers.records gagpo.importers.keys

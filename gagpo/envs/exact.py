@@ -115,7 +115,7 @@ def enumerate_states(env: Env, *, max_states: int = MAX_STATES) -> StateGraph:
         for command in state.commands:
             pair_state.append(row)
             reward.append(0.0)
-            for outcome, observation in _outcomes(env, state, command):
+            for outcome, observation in outcomes_of(env, state, command):
                 reward[-1] += outcome.probability * outcome.reward
                 if outcome.terminated:
                     continue
@@ -180,6 +180,20 @@ def solve_horizon(graph: StateGraph, policy: Policy, gamma: float, horizon: int)
     return found
 
 
+def visits(graph: StateGraph, policy: Policy, horizon: int) -> np.ndarray:
+    """(horizon, S) float64: how likely `policy` is in each state after 0, 1 ... horizon - 1 steps.
+
+    d_0 is 1 in the start, d_{t+1}(s') = sum over pairs of d_t(s) pi(c | s) transition(s' | s, c); what
+    a row lacks to 1 are episodes that have ended.
+    """
+    step = _per_state(graph, _probabilities(graph, policy)) @ graph.transition
+    found = np.zeros((horizon, len(graph.states)))
+    found[:1, 0] = 1.0
+    for t in range(1, horizon):
+        found[t] = found[t - 1] @ step
+    return found
+
+
 def optimal(graph: StateGraph, gamma: float) -> tuple[Policy, Values]:
     """A best deterministic policy and its values, by policy iteration; gamma is below 1."""
     check_gamma(gamma)
@@ -203,8 +217,8 @@ def optimal(graph: StateGraph, gamma: float) -> tuple[Policy, Values]:
             return policy, values
 
 
-def _outcomes(env: Env, state: State, command: str) -> list[tuple[Outcome, str | None]]:
-    """Every outcome of a command, with what is shown after it where that is known."""
+def outcomes_of(env: Env, state: State, command: str) -> list[tuple[Outcome, str | None]]:
+    """Every outcome of a command in `state`, with what is shown after it where that is known."""
     env.restore(state.snapshot)
     if hasattr(env, "outcomes"):
         return [(outcome, None) for outcome in env.outcomes(command)]
