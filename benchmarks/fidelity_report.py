@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fidelity_figure import draw
+from fidelity_figure import figure
 
 MEASURES = ("correlation", "sign_agreement", "top_precision", "cosine", "cosine_return")
 ERRORS = ("bias", "spread")
@@ -45,7 +45,7 @@ def write_report(out: Path, rows: Sequence[dict], sweeps: dict[str, list[int]]) 
             what: [rows[n] for n in sweeps[name] if is_usual(rows[n]["cell"], what)]
             for name, what in varied.items()
         }
-        (out / "credit_fidelity.svg").write_text(draw(panels), "utf-8")
+        (out / "credit_fidelity.svg").write_text(figure(panels), "utf-8")
     page = out / "credit_fidelity.md"
     if page.exists():
         text, found, _ = page.read_text("utf-8").partition(HEADING)
