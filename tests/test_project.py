@@ -41,7 +41,8 @@ LAYERS = {
         gagpo.checked gagpo.config gagpo.plugins gagpo.table gagpo.similar gagpo.state_keys
         gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.episode gagpo.credit.gagpo
         gagpo.credit.baselines gagpo.credit.hgpo gagpo.credit.graph gagpo.credit.graphgpo gagpo.credit.bellman
-        gagpo.credit.bepo gagpo.credit.gae gagpo.credit gagpo.stats gagpo.aggregate gagpo.weights gagpo.diagnostics gagpo
+        gagpo.credit.bepo gagpo.credit.gae gagpo.credit gagpo.stats gagpo.aggregate gagpo.weights
+        gagpo.diagnostics gagpo
         """,
     ),
     "worlds, rollout and run folder": Layer(
