@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,89 @@ def test_the_command_line_writes_tables_and_goes_on_where_it_was(tmp_path, resul
     assert again[0] == kept and again[1] == whole[1][:100] + "\n" and len(again) == 3
     changed = [name for name in first if first[name] != second[name]]
     assert changed == ["credit_fidelity_cells.csv"]
+
+
+# What the rows of the README's table are: how they differ from the usual cell.
+SETTINGS = {
+    "eight siblings, γ 0.95, at most 30 steps": {},
+    "a policy of 10 %": {"success": 0.1},
+    "a policy of 90 %": {"success": 0.9},
+    "2 siblings": {"num_siblings": 2},
+    "64 siblings": {"num_siblings": 64},
+    "γ 1": {"gamma": 1.0},
+    "γ 1, a policy of 90 %": {"gamma": 1.0, "success": 0.9},
+    "at most 120 steps": {"horizon": 120},
+    "noise of 3 on each reward (success pays 10)": {"reward_noise": 3.0},
+    "three commands in ten slip": {"slip": 0.3},
+    "states told apart by their last two steps, a policy of 10 %": {"key": "history", "success": 0.1},
+    "states told apart by the step number, a policy of 10 %": {"key": "timed", "success": 0.1},
+    "a quarter of the states unique": {"unique_share": 0.25},
+    "half of the states unique": {"unique_share": 0.5},
+    "three quarters of the states unique": {"unique_share": 0.75},
+    "all states unique": {"unique_share": 1.0},
+    "slippery FrozenLake, at most 100 steps, a policy near 30 %": {
+        **{"env": "frozenlake", "horizon": 100, "success": 0.3, "min_plan_steps": 0}
+    },
+}
+COLUMNS = ("grpo", "gigpo", "reinforce", "gagpo", "gated_bepo", "gae exact")
+USUAL = {
+    **{f: getattr(Cell(), f) for f in Cell.__dataclass_fields__ if f != "num_batches"},
+    "min_plan_steps": 6,
+}
+
+
+def cell_numbers(**settings) -> list[str]:
+    """The numbers of the cells with these settings, others being the usual ones."""
+    wanted = {name: "" if value is None else str(value) for name, value in {**USUAL, **settings}.items()}
+    cells = lines(RESULTS / "credit_fidelity_cells.csv")
+    return [c["cell"] for c in cells if all(c[name] == value for name, value in wanted.items())]
+
+
+def readme_row(label: str) -> str:
+    (number,) = cell_numbers(**SETTINGS[label])
+    rows = {r["estimator"]: r for r in lines(RESULTS / "credit_fidelity.csv") if r["cell"] == number}
+    shown = []
+    for name in COLUMNS:
+        mean, low, high = (float(rows[name]["cosine" + end]) for end in ("", "_low", "_high"))
+        shown.append(f"{mean:.2f} ± {max(high - mean, mean - low):.2f}")
+    return f"| {label} | {' | '.join(shown)} |"
+
+
+def test_the_readmes_table_is_that_of_the_results():
+    text = (ROOT / "README.md").read_text("utf-8")
+    section = text.split("\n## Credit beside the truth\n")[1].split("\n## ")[0]
+    found = [line for line in section.splitlines() if re.match(r"\| .* ± ", line)]
+    assert found == [readme_row(label) for label in SETTINGS]
+
+
+def ahead(one: str, other: str, cells: set[str]) -> int:
+    """In how many of these cells the interval of the cosines' difference lies above 0."""
+    rows = lines(RESULTS / "credit_fidelity_differences.csv")
+    return sum(
+        float(r["cosine_low"]) > 0
+        for r in rows
+        if (r["one"], r["other"]) == (one, other) and r["cell"] in cells
+    )
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results/credit_fidelity.md"])
+def test_the_counts_in_the_prose_are_those_of_the_results(page):
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    cells = lines(RESULTS / "credit_fidelity_cells.csv")
+    shared = {c["cell"] for c in cells if float(c["singleton_share"]) < 0.3}
+    total, gigpo = re.search(r"Of the (\d+) \w+ in which fewer than 30 % .*? GiGPO in (\d+)", text).groups()
+    (grpo,) = re.findall(r"GRPO in (\d+)", text)
+    assert int(total) == len(shared) and int(gigpo) == ahead("gagpo", "gigpo", shared)
+    assert int(grpo) == ahead("gagpo", "grpo", shared)
+    estimators = lines(RESULTS / "credit_fidelity.csv")
+    cosine = {(r["cell"], r["estimator"]): float(r["cosine"]) for r in estimators}
+    every = {c["cell"] for c in cells}
+    told = re.search(r"beats? GiGPO in (\d+) of the (\d+)", text) or re.search(
+        r"ahead of GiGPO in (\d+) of the (\d+)", text
+    )
+    assert told.groups() == (
+        str(sum(cosine[c, "reinforce"] > cosine[c, "gigpo"] for c in every)),
+        str(len(every)),
+    )
+    (bepo,) = re.findall(r"Gated-BEPO (?:beats|is ahead of) GAGPO in (\d+)", text)
+    assert int(bepo) == sum(cosine[c, "gated_bepo"] > cosine[c, "gagpo"] for c in every)
