@@ -20,7 +20,7 @@
 # from the exact truth, where lambda, gamma and the state key matter, and what your own recorded
 # trajectories leave to learn from.
 #
-# All cells run in **about a quarter of a minute**, without a GPU and without torch. Look at your own:
+# All cells run in **about twenty seconds**, without a GPU and without torch. Look at your own:
 #
 # ```bash
 # papermill notebooks/credit_lab.ipynb out.ipynb -p trajectories /path/to/chats.json
@@ -43,7 +43,7 @@ from widgets.imports import (
 from widgets.lab import compare_keys, side_by_side
 from widgets.lab_settings import OWN_PARAMETERS, LabSettings
 from widgets.recorded import gather_recorded
-from widgets.what_if import agreement_grid, gamma_curves, lambda_curves
+from widgets.what_if import agreement_grids, gamma_curves, lambda_curves
 
 before = set(globals())
 
@@ -158,18 +158,19 @@ show_recorded()
 widgets.show(lambda_curves(recorded, config.credit, lab.task))
 
 # %% [markdown]
-# Gamma decides what a detour costs. At 1 it costs nothing, and V is the share of siblings that succeeded
-# times the reward; the lower, the more of the credit is for being quick.
+# Gamma decides what a detour costs. At 1 it costs nothing, and V is the share of a state's visits that were
+# followed by success, times the reward; the lower, the more of the credit is for being quick.
 
 # %%
 widgets.show(gamma_curves(recorded, config.credit, lab.task))
 
 # %% [markdown]
-# Which pair is right? In a world whose truth is known this can be said for the trajectories above. In
-# another world, with other siblings, it is another pair.
+# Which pair is right depends on the question. Below, new siblings are played, and GAGPO is held against the
+# truth for each pair: step by step, as the direction of a whole update, and against the update that
+# would raise the plain success rate. Other worlds and other numbers of siblings have other answers.
 
 # %%
-agreement_grid(recorded, config.credit)
+agreement_grids(lab.cell(config), config.credit)
 
 # %% [markdown]
 # ## State keys

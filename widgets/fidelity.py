@@ -31,8 +31,10 @@ MEASURES = {
     "bias": "bias",
     "spread": "spread",
 }
+ERRORS = ("bias", "spread")
 SWEPT = {"num_siblings": "siblings K", "gamma": "gamma", "unique_share": "share of states made unique"}
 DRAWN = ("gae exact", "gated_bepo", "gagpo", "reinforce", "gigpo", "grpo")
+ENDS = ("", "_low", "_high")
 FILES = ("credit_fidelity.csv", "credit_fidelity_cells.csv")
 
 
@@ -51,7 +53,7 @@ def fidelity_table(result: CellResult) -> Table:
     """Each estimator's measures, with 95 % intervals over the batches."""
     rows = []
     for name, row in result.rows.items():
-        rows.append((name, *(_told(_estimate(row, measure)) for measure in MEASURES)))
+        rows.append((name, *(_told(measure, _estimate(row, measure)) for measure in MEASURES)))
     cell = result.cell
     caption = (
         f"{cell.env}: {cell.num_batches} batches of {cell.num_tasks} tasks, {cell.num_siblings} siblings "
@@ -96,11 +98,11 @@ def show_recorded(folder: Path | None = None) -> Table:
     if not all((folder / name).is_file() for name in FILES):
         made = "python benchmarks/credit_fidelity.py makes it in a checkout"
         return Table(f"No recorded benchmark in {visible(str(folder))}; {made}.", (), ())
-    cells, lines = (_read(folder / name) for name in reversed(FILES))
+    cells, lines = (read_lines(folder / name) for name in reversed(FILES))
     show(sweeps_figure(cells, lines))
     usual = [cell["cell"] for cell in swept_cells(cells, "num_siblings") if _is_usual(cell, cells)]
     rows = [
-        (visible(line["estimator"]), *(_told(_recorded(line, measure)) for measure in MEASURES))
+        (visible(line["estimator"]), *(_told(measure, _recorded(line, measure)) for measure in MEASURES))
         for line in lines
         if line["cell"] in usual[:1]
     ]
@@ -119,7 +121,8 @@ def sweeps_figure(cells: Sequence[dict[str, str]], lines: Sequence[dict[str, str
     for column, varied in enumerate(SWEPT, 1):
         own = {cell["cell"]: cell[varied] for cell in swept_cells(cells, varied)}
         for number, name in enumerate(DRAWN):
-            kept = [line for line in lines if line["estimator"] == name and line["cell"] in own]
+            by_cell = {line["cell"]: line for line in lines if line["estimator"] == name}
+            kept = [by_cell[cell] for cell in own if cell in by_cell]
             found = [_recorded(line, "cosine") for line in kept]
             figure.add_scatter(
                 x=[label(f"{float(own[line['cell']]):g}") for line in kept],
@@ -153,11 +156,12 @@ def _usual(cells: Sequence[dict[str, str]]) -> dict[str, str]:
     return {name: Counter(cell[name] for cell in cells).most_common(1)[0][0] for name in names}
 
 
-def _read(path: Path) -> list[dict[str, str]]:
-    """The lines of a table. ValueError where it lacks what is read of it."""
+def read_lines(path: Path) -> list[dict[str, str]]:
+    """The lines of one of `FILES`. ValueError where it lacks what is read of it."""
     with path.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
-    needed = ["cell", *asdict(Cell())] if path.name == FILES[1] else ["cell", "estimator", *MEASURES]
+    measures = [measure + end for measure in MEASURES for end in ENDS]
+    needed = ["cell", *(asdict(Cell()) if path.name == FILES[1] else ("estimator", *measures))]
     lacks = [name for name in needed if not lines or lines[0].get(name) is None]
     if lacks:
         raise ValueError(f"{path}: lacks {', '.join(lacks)}; expected a table of credit_fidelity.py")
@@ -165,17 +169,18 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 
 def _recorded(line: dict[str, str], measure: str) -> Estimate:
-    return Estimate(*(float(line[measure + end] or "nan") for end in ("", "_low", "_high")))
+    return Estimate(*(float(line[measure + end] or "nan") for end in ENDS))
 
 
 def _estimate(row: Row, measure: str) -> Estimate:
-    return getattr(row.errors if measure in ("bias", "spread") else row, measure)
+    return getattr(row.errors if measure in ERRORS else row, measure)
 
 
-def _told(found: Estimate) -> str:
+def _told(measure: str, found: Estimate) -> str:
     if math.isnan(found.mean):
         return "–"
-    return f"{found.mean:.3f} ({found.low:.3f} to {found.high:.3f})"
+    mean, low, high = (f"{value:.{2 if measure in ERRORS else 3}f}" for value in found)
+    return f"{mean} ({low} to {high})"
 
 
 def _bars(found: Sequence[Estimate]) -> dict:

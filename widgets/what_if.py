@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from gagpo.config import CreditConfig
 from gagpo.credit import assign_credit
-from gagpo.fidelity import correlation
+from gagpo.fidelity_cell import Cell, run_cell
 from widgets.graph import label
 from widgets.plots import COLOURS, DASHES, finish
 from widgets.recorded import Recorded
-from widgets.session import visible
-from widgets.tables import Table, how_it_ended, siblings_of
+from widgets.tables import Table, Tables, how_it_ended, siblings_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 LAMBDAS = (0.0, 0.5, 0.8, 0.95, 1.0)
 GAMMAS = (0.8, 0.9, 0.95, 0.99, 1.0)
+GRIDS = {
+    "correlation": "correlation of a step's advantage with the true one",
+    "cosine": "cosine of a batch's gradient with the true one",
+    "cosine_return": "cosine of a batch's gradient with that of the expected sum of rewards",
+}
 
 
 def lambda_curves(
@@ -50,25 +54,25 @@ def gamma_curves(
     return _curves(recorded, offsets, curves, {}, task, "Advantage of every step as gamma goes up")
 
 
-def agreement_grid(
-    recorded: Recorded,
-    config: CreditConfig,
-    lambdas: Sequence[float] = LAMBDAS,
-    gammas: Sequence[float] = GAMMAS,
-) -> Table:
-    """How GAGPO's normalised advantages of all steps correlate with the true ones, for each pair of lambda
-    and gamma. The truth is that of the same gamma."""
-    if recorded.truth is None:
-        return Table(f"Nobody knows the true advantages of {visible(recorded.told)}.", (), ())
-    rows, shades = [], []
-    for gamma in gammas:
-        own = replace(config, estimator="gagpo", gamma=gamma)
-        table, true = recorded.table(own), recorded.truth(gamma).advantage
-        found = [correlation(assign_credit(table, replace(own, lam=x)).normalized, true) for x in lambdas]
-        rows.append((f"γ {gamma:g}", *(f"{x:.3f}" for x in found)))
-        shades.append((None, *found))
-    caption = f"Correlation with the true A: {visible(recorded.told)}"
-    return Table(caption, ("", *(f"λ {lam:g}" for lam in lambdas)), tuple(rows), tuple(shades))
+def agreement_grids(
+    cell: Cell, config: CreditConfig, lambdas: Sequence[float] = LAMBDAS, gammas: Sequence[float] = GAMMAS
+) -> Tables:
+    """How well GAGPO agrees with the truth for each pair of lambda and gamma, on the batches of `cell`.
+
+    Step by step (the correlation of the advantages), and as a whole (the cosine of a batch's gradient):
+    means over the batches. The truth is that of the same gamma, and of gamma 1 in the last table: there
+    the wanted gradient is that of the undiscounted return.
+    """
+    settings = {name: value for name, value in asdict(config).items() if name not in ("gamma", "lam")}
+    variants = {f"λ {lam:g}": settings | {"estimator": "gagpo", "lam": lam} for lam in lambdas}
+    found = {f"γ {gamma:g}": run_cell(replace(cell, gamma=gamma), variants).rows for gamma in gammas}
+    tables = []
+    for measure, told in GRIDS.items():
+        means = [[getattr(row, measure).mean for row in rows.values()] for rows in found.values()]
+        lines = [(name, *(f"{x:.3f}" for x in own)) for name, own in zip(found, means, strict=True)]
+        shades = tuple((None, *own) for own in means)
+        tables.append(Table(f"{cell.env}: {told}", ("", *variants), tuple(lines), shades))
+    return Tables(tuple(tables))
 
 
 def _lambda_name(lam: float) -> str:
