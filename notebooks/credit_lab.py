@@ -151,8 +151,9 @@ show_recorded()
 # ## Where lambda and gamma matter
 #
 # Lambda decides how far ahead GAGPO listens. At 0 a step gets its td error, r + γ V(s') − V(s): only where
-# it led. At 1 it gets R − V(s): everything that followed. Rings and crosses are these two, computed apart:
-# the outermost curves run through them. Where the curves part, later steps decide what this one gets.
+# it led. At 1 it gets R − V(s): everything that followed. Rings and crosses are R − V(s) and the td
+# error, computed apart: the curves of 1 and 0 run through them. Where the curves part, later steps decide
+# what this one gets.
 
 # %%
 widgets.show(lambda_curves(recorded, config.credit, lab.task))

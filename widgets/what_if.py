@@ -115,5 +115,6 @@ def _curves(
     figure.update_xaxes(title_text="step")
     figure.update_yaxes(title_text="advantage", col=1)
     finish(figure, text)
+    figure.update_layout(legend={"y": -0.32})  # below the names of the axes
     figure.update_yaxes(zeroline=True, zerolinecolor="rgba(128,128,128,0.7)")
     return figure
