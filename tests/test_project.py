@@ -78,6 +78,7 @@ LAYERS = {
         """
         widgets.plots widgets.progress widgets.tables widgets.diagnosis widgets
         widgets.session widgets.worlds widgets.graph widgets.console widgets.play
+        widgets.lab_settings widgets.imports widgets.recorded widgets.lab widgets.what_if widgets.fidelity
         """,
     ),
     "torch": Layer(

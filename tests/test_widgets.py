@@ -19,7 +19,7 @@ from gagpo.state_keys import keyed_table
 from gagpo.store import Run, open_run
 from gagpo.table import Outcome, Step, StepTable
 from widgets.plots import mimebundle
-from widgets.tables import Table, Tables
+from widgets.tables import NO_MATH, Table, Tables
 
 PAYLOADS = [
     "<script>alert(1)</script>",
@@ -40,11 +40,13 @@ class Tags(HTMLParser):
         super().__init__()
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
+        self.classes: set[str] = set()
         self.text: list[str] = []
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
+        self.attributes |= {name for name, _ in attrs} - {"class"}
+        self.classes |= {value for name, value in attrs if name == "class"}
 
     def handle_data(self, data):
         self.text.append(data)
@@ -89,6 +91,7 @@ def test_text_of_a_trajectory_is_inert(payload: str, tmp_path: Path) -> None:
     diagnosis = parse(widgets.diagnosis(wrong_keys(tmp_path / "keys", payload))._repr_html_())
     assert page.tags | diagnosis.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "br"}
     assert page.attributes | diagnosis.attributes <= {"style"}
+    assert page.classes | diagnosis.classes == {NO_MATH}
     assert any(
         payload.replace("\0", "") in text.replace("\0", "").replace("\ufffd", "") for text in page.text
     )

@@ -31,7 +31,9 @@ def diagnosis(run: Run, iteration: int | None = None) -> Tables:
         Table(
             "Where the signal comes from", ("groups", "how many", "of squared A", "of |A|"), _signals(found)
         ),
-        Table("A trajectory's weight in the loss", ("mean over", "least", "median", "most"), _weights(found)),
+        Table(
+            "A trajectory's weight in the loss", ("mean over", "least", "median", "most"), weight_rows(found)
+        ),
     ]
     for name, mismatch in (("Aliasing", found.aliasing), ("Splitting", found.splitting)):
         if mismatch.examples:
@@ -48,13 +50,13 @@ def _counts(found: Diagnostics) -> tuple[tuple[str, ...], ...]:
     spread = f"{low:g} / {middle:g} / {high:g}, at most {sizes.max()}"
 
     def mismatch(what: Mismatch) -> tuple[str, str]:
-        return f"{what.num_steps:,}", _percent(what.share_of_steps)
+        return f"{what.num_steps:,}", percent(what.share_of_steps)
 
     return (
-        ("steps alone in their anchor group", f"{found.num_singletons:,}", _percent(found.singleton_share)),
+        ("steps alone in their anchor group", f"{found.num_singletons:,}", percent(found.singleton_share)),
         ("steps in an anchor group (quartiles)", spread, ""),
         ("groups whose advantages do not vary", f"{len(found.zero_sigma_groups):,}",
-         _percent(found.zero_sigma_share)),
+         percent(found.zero_sigma_share)),
         ("steps whose key other states have too (aliasing)", *mismatch(found.aliasing)),
         ("steps whose state has other keys too (splitting)", *mismatch(found.splitting)),
     )  # fmt: skip
@@ -62,7 +64,7 @@ def _counts(found: Diagnostics) -> tuple[tuple[str, ...], ...]:
 
 def _signals(found: Diagnostics) -> tuple[tuple[str, ...], ...]:
     def line(name: str, signal: Signal) -> tuple[str, ...]:
-        return name, f"{signal.num_groups:,}", _percent(signal.squared_share), _percent(signal.absolute_share)
+        return name, f"{signal.num_groups:,}", percent(signal.squared_share), percent(signal.absolute_share)
 
     signals = found.signals
     return (
@@ -72,15 +74,17 @@ def _signals(found: Diagnostics) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _weights(found: Diagnostics) -> tuple[tuple[str, ...], ...]:
+def weight_rows(found: Diagnostics) -> tuple[tuple[str, ...], ...]:
+    """A trajectory's least, median and largest share of the loss, for each mean that is known."""
     weights = {"actions": found.weights.action, "tokens": found.weights.token}
     weights["trajectories"] = found.weights.trajectory
     return tuple(
-        (name, *map(_percent, (share.min(), np.median(share), share.max())))
+        (name, *map(percent, (share.min(), np.median(share), share.max())))
         for name, share in weights.items()
         if share is not None
     )
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share, in words."""
     return f"{100 * share:.3g} %"

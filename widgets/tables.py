@@ -6,9 +6,10 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gagpo.checked import unknown
 from gagpo.facts import facts as facts_here
 from gagpo.store import Run
-from gagpo.table import Credit
+from gagpo.table import Credit, Trajectory
 from widgets.plots import measured
 
 STYLE = (
@@ -18,25 +19,39 @@ STYLE = (
 LOG_CELL = 60
 NOTHING_YET = "Run {run!r} has no recorded steps yet."
 CELL = "padding:2px 8px;border-bottom:1px solid #8886;vertical-align:top;text-align:left"
+# Okabe and Ito's vermilion below 0 and blue above, over whatever the page's ground is: at this strength
+# the page's own ink stays legible on white and on black.
+BELOW, ABOVE, STRONGEST = "213,94,0", "0,114,178", 0.55
+# JupyterLab sets mathematics in outputs, and would take what stands between two prices for some.
+NO_MATH = "mathjax_ignore tex2jax_ignore"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under column names, with a caption; shown as HTML, or as text in a log."""
+    """Rows of text under column names, with a caption; shown as HTML, or as text in a log.
+
+    `shades` has a number in [-1, 1] for each cell that is coloured, None for the others; without it
+    nothing is. What a colour says, the cell's text must say too.
+    """
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    shades: tuple[tuple[float | None, ...], ...] = ()
 
     def _repr_html_(self) -> str:
-        def line(tag: str, cells: Sequence[str]) -> str:
-            inner = "".join(f'<{tag} style="{CELL}">{html.escape(cell)}</{tag}>' for cell in cells)
+        def line(tag: str, cells: Sequence[str], shades: Sequence[float | None]) -> str:
+            pairs = zip(cells, shades, strict=True)
+            inner = "".join(f'<{tag} style="{CELL}{_ground(s)}">{html.escape(c)}</{tag}>' for c, s in pairs)
             return f"<tr>{inner}</tr>"
 
-        body = "".join(line("td", row) for row in self.rows)
+        plain = (None,) * len(self.columns)
+        shades = self.shades or (plain,) * len(self.rows)
+        body = "".join(line("td", row, own) for row, own in zip(self.rows, shades, strict=True))
         return (
-            f'<table style="{STYLE}"><caption style="text-align:left">{html.escape(self.caption)}</caption>'
-            f"<thead>{line('th', self.columns)}</thead><tbody>{body}</tbody></table>"
+            f'<table class="{NO_MATH}" style="{STYLE}">'
+            f'<caption style="text-align:left">{html.escape(self.caption)}</caption>'
+            f"<thead>{line('th', self.columns, plain)}</thead><tbody>{body}</tbody></table>"
         )
 
     def __repr__(self) -> str:
@@ -84,20 +99,30 @@ def example_trajectories(run: Run, iteration: int | None = None, num: int = 2) -
     offsets = step_table(rows).offsets
     first = rows.take(offsets[:-1])
     tables = []
-    for index in _instructive(first["task_id"].to_pylist(), first["success"].to_pylist())[:num]:
+    for index in instructive(first["task_id"].to_pylist(), first["success"].to_pylist())[:num]:
         own = rows.slice(offsets[index], offsets[index + 1] - offsets[index])
         (trajectory,), credit = read_trajectories(own), read_credit(own)
-        ended = "reached the goal" if trajectory.success else f"failed ({trajectory.outcome.name.lower()})"
-        caption = (
-            f"Iteration {iteration}, {trajectory.task_id}, sibling {trajectory.sibling}: "
-            f"{trajectory.goal} It {ended} after {len(trajectory.steps)} steps."
-        )
-        lines = [
-            (str(t), step.observation, step.action, f"{step.reward:g}", *_numbers(credit, t))
-            for t, step in enumerate(trajectory.steps)
-        ]
-        tables.append(Table(caption, COLUMNS, tuple(lines)))
+        tables.append(credited_steps(trajectory, credit, f"Iteration {iteration}, "))
     return Tables(tuple(tables))
+
+
+def credited_steps(trajectory: Trajectory, credit: Credit, before: str = "") -> Table:
+    """A row for each step of a trajectory, with the arithmetic of its credit (its rows alone)."""
+    caption = (
+        f"{before}{trajectory.task_id}, sibling {trajectory.sibling}: {trajectory.goal} "
+        f"It {how_it_ended(trajectory)}."
+    )
+    lines = [
+        (str(t), step.observation, step.action, f"{step.reward:g}", *_numbers(credit, t))
+        for t, step in enumerate(trajectory.steps)
+    ]
+    return Table(caption, COLUMNS, tuple(lines))
+
+
+def how_it_ended(trajectory: Trajectory) -> str:
+    """In words: success or not, and after how many steps."""
+    ended = "reached the goal" if trajectory.success else f"failed ({trajectory.outcome.name.lower()})"
+    return f"{ended} after {len(trajectory.steps)} steps"
 
 
 COLUMNS = ("t", "observation", "action", "r", "return to go", "anchor size", "V(s)", "V(s')", "td error",
@@ -110,7 +135,7 @@ def _numbers(credit: Credit, row: int) -> tuple[str, ...]:
     return (f"{credit.return_to_go[row]:+.3f}", str(credit.anchor_size[row]), *floats)
 
 
-def _instructive(task_ids: Sequence[str], successes: Sequence[bool]) -> list[int]:
+def instructive(task_ids: Sequence[str], successes: Sequence[bool]) -> list[int]:
     """Indices of trajectories; first a success and a failure of the same task."""
     by_task: dict[str, dict[bool, int]] = {}
     for i, (task_id, success) in enumerate(zip(task_ids, successes, strict=True)):
@@ -118,6 +143,18 @@ def _instructive(task_ids: Sequence[str], successes: Sequence[bool]) -> list[int
     mixed = next((outcomes for outcomes in by_task.values() if len(outcomes) == 2), {})
     first = [mixed[True], mixed[False]] if mixed else []
     return first + [i for i in range(len(task_ids)) if i not in first]
+
+
+def siblings_of(trajectories: Sequence[Trajectory], task: str | None = None) -> list[int]:
+    """The places of a task's trajectories, a success and a failure first if there are. Without `task`
+    it is the first one whose siblings differ in success, else the first."""
+    tasks, wins = [t.task_id for t in trajectories], [t.success for t in trajectories]
+    if task is None:
+        task = tasks[instructive(tasks, wins)[0]]
+    elif task not in tasks:
+        raise ValueError(f"{unknown('task', task, tasks)}; expected one of the {len(set(tasks))} recorded")
+    places = [i for i, own in enumerate(tasks) if own == task]
+    return [places[j] for j in instructive([task] * len(places), [wins[i] for i in places])]
 
 
 def metrics_table(run: Run, last: int = 1) -> Table:
@@ -133,6 +170,14 @@ def versions_table(run: Run | None = None) -> Table:
     facts = facts_here() if run is None else run.read_facts()
     rows = [*facts["versions"].items(), ("commit", facts["commit"]), ("platform", facts["platform"])]
     return Table("Made with", ("what", "version"), tuple((str(a), str(b)) for a, b in rows))
+
+
+def _ground(shade: float | None) -> str:
+    """The style of a cell's ground; NaN has none."""
+    if shade is None or not shade or shade != shade:
+        return ""
+    colour = ABOVE if shade > 0 else BELOW
+    return f";background:rgba({colour},{STRONGEST * min(abs(shade), 1):.2f})"
 
 
 def _line(text: str) -> str:
