@@ -150,7 +150,7 @@ def test_policy_and_critic_do_not_move_each_other(lora_rank: int) -> None:
 
 @pytest.mark.parametrize("lora_rank", [0, 4])
 def test_the_trunk_learns_too_and_a_critic_can_overfit(lora_rank: int) -> None:
-    critic, _, trajectories = make(lora_rank=lora_rank, critic_epochs=60, critic_learning_rate=1e-2)
+    critic, _, trajectories = make(lora_rank=lora_rank, critic_epochs=100, critic_learning_rate=5e-3)
     prompts = prompts_of(trajectories)
     draw = np.random.default_rng(0)
     wanted = {prompt: draw.normal(3.0, 4.0) for prompt in sorted(set(prompts))}
