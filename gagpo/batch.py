@@ -132,9 +132,14 @@ def micro_batches(rows: Sequence[Row], token_budget: int) -> list[np.ndarray]:
     comes first (memory trouble shows at once). A batch's rows times its longest row is at most
     `token_budget`; a row that is longer than the budget goes alone.
     """
+    return length_groups([row.num_tokens for row in rows], token_budget)
+
+
+def length_groups(num_tokens: Sequence[int], token_budget: int) -> list[np.ndarray]:
+    """`micro_batches` of rows that have `num_tokens`, one number for each."""
     if token_budget < 1:
         raise ValueError(f"micro_batch_tokens: {token_budget}; expected at least 1")
-    lengths = np.array([row.num_tokens for row in rows], np.int64)
+    lengths = np.asarray(num_tokens, np.int64)
     order = np.argsort(-lengths, kind="stable")
     groups = []
     start = 0
@@ -149,17 +154,10 @@ def collate(rows: Sequence[Row], pad_id: int, device: str | torch.device = "cpu"
     """Pad rows on the right into one Batch. Columns that are None must be so in every row."""
     if not rows:
         raise ValueError("collate: no rows; expected at least one")
-    num = len(rows)
-    lengths = np.array([row.num_tokens for row in rows])
-    sizes = np.array([len(row.action_ids) for row in rows])
-    width, actions = int(lengths.max()), int(sizes.max())
-    input_ids = np.full((num, width), pad_id, np.int64)
-    action_ids = np.full((num, actions), pad_id, np.int64)
-    for i, row in enumerate(rows):
-        input_ids[i, : lengths[i]] = row.prompt_ids + row.action_ids
-        action_ids[i, : sizes[i]] = row.action_ids
-    attention_mask = np.arange(width) < lengths[:, None]
-    action_mask = np.arange(actions) < sizes[:, None]
+    input_ids, attention_mask = pad([row.prompt_ids + row.action_ids for row in rows], pad_id)
+    action_ids, action_mask = pad([row.action_ids for row in rows], pad_id)
+    lengths, sizes = attention_mask.sum(1), action_mask.sum(1)
+    actions = action_ids.shape[1]
     action_pos = np.where(action_mask, (lengths - sizes - 1)[:, None] + np.arange(actions), 0)
 
     def tensor(values: np.ndarray | None) -> Tensor | None:
@@ -177,6 +175,16 @@ def collate(rows: Sequence[Row], pad_id: int, device: str | torch.device = "cpu"
         old_logprobs=tensor(_logprobs("old_logprobs", rows, actions)),
         ref_logprobs=tensor(_logprobs("ref_logprobs", rows, actions)),
     )
+
+
+def pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids (N, L) int64, padded on the right, and which are real (N, L) bool."""
+    lengths = np.array([len(ids) for ids in sequences])
+    real = np.arange(lengths.max()) < lengths[:, None]
+    padded = np.full(real.shape, pad_id, np.int64)
+    for i, ids in enumerate(sequences):
+        padded[i, : lengths[i]] = ids
+    return padded, real
 
 
 def _allowed(rows: Sequence[Row], actions: int) -> np.ndarray | None:

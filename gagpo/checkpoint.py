@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -20,8 +21,18 @@ MANIFEST = "manifest.json"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
+# Only of runs with a critic.
+CRITIC, CRITIC_OPTIMIZER = "critic.safetensors", "critic_optimizer.safetensors"
+PLAIN = frozenset({WEIGHTS, OPTIMIZER, STATE})
 
 NamedParameters = list[tuple[str, torch.nn.Parameter]]
+
+
+class Trained(Protocol):
+    """Weights with the optimiser that trains them."""
+
+    parameters: NamedParameters
+    optimizer: torch.optim.Optimizer
 
 
 def save_checkpoint(
@@ -31,15 +42,19 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer | None,
     state: dict[str, int | float | str],
     keep: int,
+    critic: Trained | None = None,
 ) -> Path:
-    """Write `folder/<iteration>` with the trained weights, the optimiser and `state`; then
-    remove all but the newest `keep`. Returns its path."""
+    """Write `folder/<iteration>` with the trained weights, the optimiser, the critic where there
+    is one, and `state`; then remove all but the newest `keep`. Returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     aside = folder / f".writing-{iteration:06d}"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
     save_file({name: p.detach().cpu().contiguous() for name, p in parameters}, aside / WEIGHTS)
     save_file(_optimizer_tensors(parameters, optimizer), aside / OPTIMIZER)
+    if critic is not None:
+        save_file({name: p.detach().cpu().contiguous() for name, p in critic.parameters}, aside / CRITIC)
+        save_file(_optimizer_tensors(critic.parameters, critic.optimizer), aside / CRITIC_OPTIMIZER)
     (aside / STATE).write_text(json.dumps({"iteration": iteration, **state}))
     digests = {path.name: _sha256(path) for path in sorted(aside.iterdir())}
     (aside / MANIFEST).write_text(json.dumps({"schema_version": 1, "sha256": digests}))
@@ -56,17 +71,27 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    folder: Path, parameters: NamedParameters, optimizer: torch.optim.Optimizer | None
+    folder: Path,
+    parameters: NamedParameters,
+    optimizer: torch.optim.Optimizer | None,
+    critic: Trained | None = None,
 ) -> dict[str, int | float | str] | None:
     """Restore the newest whole checkpoint in place and return its state, or None if there is none.
 
-    A ValueError names the first weight that the checkpoint and the policy do not share.
+    A ValueError names the first weight that the checkpoint and the policy, or the critic, do not
+    share; another one tells of a critic in the checkpoint where there is to be none, or the reverse.
     """
     for path in _checkpoints(folder):
         if _is_whole(path):
-            _restore_weights(load_file(path / WEIGHTS), parameters)
+            if _has_critic(path) != (critic is not None):
+                found, wanted = ("no critic", "one") if critic else ("a critic", "none")
+                raise ValueError(f"checkpoint {path}: it holds {found}; expected {wanted}, by the estimator")
+            _restore_weights(load_file(path / WEIGHTS), parameters, "policy")
             if optimizer is not None:
                 _restore_optimizer(load_file(path / OPTIMIZER), parameters, optimizer)
+            if critic is not None:
+                _restore_weights(load_file(path / CRITIC), critic.parameters, "critic")
+                _restore_optimizer(load_file(path / CRITIC_OPTIMIZER), critic.parameters, critic.optimizer)
             return json.loads((path / STATE).read_text())
     return None
 
@@ -80,11 +105,16 @@ def _checkpoints(folder: Path) -> list[Path]:
 def _is_whole(path: Path) -> bool:
     try:
         digests = json.loads((path / MANIFEST).read_text())["sha256"]
-        return set(digests) == {WEIGHTS, OPTIMIZER, STATE} and all(
+        return set(digests) in (PLAIN, PLAIN | {CRITIC, CRITIC_OPTIMIZER}) and all(
             _sha256(path / name) == digest for name, digest in digests.items()
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def _has_critic(path: Path) -> bool:
+    """By its manifest, which is what was checked."""
+    return CRITIC in json.loads((path / MANIFEST).read_text())["sha256"]
 
 
 def _optimizer_tensors(
@@ -100,12 +130,10 @@ def _optimizer_tensors(
     }
 
 
-def _restore_weights(saved: dict[str, torch.Tensor], parameters: NamedParameters) -> None:
+def _restore_weights(saved: dict[str, torch.Tensor], parameters: NamedParameters, owner: str) -> None:
     known = dict(parameters)
     for name in sorted(saved.keys() ^ known.keys()):
-        raise ValueError(
-            f"checkpoint: weight {name!r} is only in the {'file' if name in saved else 'policy'}"
-        )
+        raise ValueError(f"checkpoint: weight {name!r} is only in the {'file' if name in saved else owner}")
     for name, p in parameters:
         if saved[name].shape != p.shape:
             raise ValueError(f"checkpoint: {name!r} is {tuple(saved[name].shape)}; expected {tuple(p.shape)}")

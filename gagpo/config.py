@@ -145,6 +145,19 @@ class OptimConfig(Checked):
 
 
 @dataclass(frozen=True, slots=True)
+class CriticConfig(Checked):
+    """Of the critic that the estimator "gae" reads; the others have none, and ignore this.
+
+    Schedule, weight decay and clipping of its updates are those of `OptimConfig`.
+    """
+
+    critic_learning_rate: float = at(1e-3, "of the critic's AdamW", low=0)
+    critic_epochs: int = at(2, "the critic's passes over an iteration's steps", low=1)
+    critic_minibatches: int = at(4, "the critic's updates in one pass", low=1)
+    critic_warmup: int = at(0, "iterations in which only the critic learns", low=0)
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyConfig(Checked):
     model: str = at("tiny", "tiny, or a Hugging Face model id or folder")
     hidden_size: int = at(96, "width of the tiny model", low=8)
@@ -198,6 +211,7 @@ class Config:
     credit: CreditConfig = field(default_factory=CreditConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
+    critic: CriticConfig = field(default_factory=CriticConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     warm: WarmConfig = field(default_factory=WarmConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)

@@ -13,6 +13,7 @@ import numpy as np
 
 from gagpo.config import CreditConfig
 from gagpo.credit import assign_credit
+from gagpo.credit.gae import with_values
 from gagpo.credit.groups import group_numbers, standardize
 from gagpo.table import Credit, StepTable
 from gagpo.weights import action_weights
@@ -184,6 +185,8 @@ def _signals(table: StepTable, credit: Credit, config: CreditConfig) -> Signals:
     by_step = group[table.trajectory]
     score = np.add.reduceat(table.reward, table.offsets[:-1])
     differs = _varies(table.success.astype(float), group) | _varies(score, group)
+    if config.estimator == "gae" and table.critic_value is None:  # recorded steps
+        table = with_values(table, credit)
     without = assign_credit(table, replace(config, invalid_penalty=0.0))
     penalised = np.bincount(by_step, ~table.valid & (config.invalid_penalty > 0)) > 0
     penalty = ~differs & penalised & _zero_sigma(table, without)

@@ -72,6 +72,12 @@ class Policy:
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
+    @property
+    def base(self) -> PreTrainedModel:
+        """The causal language model itself, with the adapters in it where there are some; its
+        `base_model` is the trunk, which ends in hidden states."""
+        return self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+
     def trainable(self) -> list[tuple[str, torch.nn.Parameter]]:
         """Name and parameter of everything that training changes."""
         return [(name, p) for name, p in self.model.named_parameters() if p.requires_grad]
@@ -150,14 +156,13 @@ class Policy:
 
         Under masked decoding both are over the allowed tokens. Padding holds 0.
         """
-        base = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
-        hidden = base.base_model(
+        hidden = self.base.base_model(
             input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False
         ).last_hidden_state
         # The head only where an action token is predicted: (tokens, vocabulary) is what costs memory.
         rows, columns = batch.action_mask.nonzero(as_tuple=True)
         at = hidden[rows, batch.action_pos[rows, columns]]
-        logits = base.get_output_embeddings()(at).float() / (temperature or self.temperature)
+        logits = self.base.get_output_embeddings()(at).float() / (temperature or self.temperature)
         chosen = batch.action_ids[rows, columns]
         picked = logits.gather(1, chosen[:, None])[:, 0]
         if batch.allowed_ids is not None:

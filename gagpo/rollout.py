@@ -79,6 +79,7 @@ class _Episode:
     steps: list[Step] = field(default_factory=list)
     history: list[tuple[str, str]] = field(default_factory=list)
     outcome: Outcome | None = None
+    final_prompt_ids: tuple[int, ...] = ()
 
 
 def collect(
@@ -92,6 +93,7 @@ def collect(
     seed: Sequence[int],
     policy_version: int = 0,
     failures: dict[str, Exception] | None = None,
+    final_prompts: bool = False,
 ) -> list[Trajectory]:
     """Play `num_siblings` trajectories of each task; siblings lie side by side in the result.
 
@@ -102,6 +104,9 @@ def collect(
     With `failures`, a task of which any environment raises, or shows a page that is too long for a
     prompt, or whose commands the actor refuses, is left out with all its siblings, and its first
     error is noted there under its id; without, the error is raised.
+
+    With `final_prompts`, trajectories that a limit cut keep the prompt that would have come next;
+    where there is none, because it is too long even without history, that is such a failure too.
     """
     if len(set(tasks)) != len(tasks):
         raise ValueError("tasks: an id occurs twice; its siblings would be one group")
@@ -118,6 +123,10 @@ def collect(
             with _bounded(failures, episode.task_id):
                 _advance(episode, turn, action)
         num_turns += 1
+    if final_prompts:
+        cut = [e for e in episodes if e.outcome is Outcome.TRUNCATED and e.task_id not in failed]
+        for episode, turn in _turns(actor, cut, config, failures):
+            episode.final_prompt_ids = turn.prompt_ids
     return [_finish(e, policy_version) for e in episodes if e.task_id not in failed]
 
 
@@ -249,4 +258,5 @@ def _finish(episode: _Episode, policy_version: int) -> Trajectory:
         final_observation=episode.observation,
         final_state_key=episode.final_state_key,
         policy_version=policy_version,
+        final_prompt_ids=episode.final_prompt_ids,
     )

@@ -84,6 +84,13 @@ def credit_metrics(table: StepTable, credit: Credit) -> dict[str, float]:
     }
 
 
+def explained_variance(targets: np.ndarray, values: np.ndarray) -> float:
+    """1 - Var(targets - values) / Var(targets), both (S,): the share of the variance that the values
+    account for. 0 for any constant value, 1 for the targets themselves, NaN where these do not vary."""
+    variance = float(np.var(targets))
+    return 1 - float(np.var(targets - values)) / variance if variance > 0 else float("nan")
+
+
 def sharing_metrics(table: StepTable) -> dict[str, float]:
     """How much siblings have in common, before any credit: what a state key leaves to compare.
 

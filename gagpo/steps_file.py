@@ -130,7 +130,8 @@ def read_steps(path: str | Path) -> pa.Table:
 
 
 def read_trajectories(table: pa.Table) -> list[Trajectory]:
-    """The trajectories of `read_steps`' rows, as they were written."""
+    """The trajectories of `read_steps`' rows, as they were written, but for `final_prompt_ids`, which
+    a steps file does not hold."""
     columns = {name: table[name].to_pylist() for name in (*_OF_TRAJECTORY, *_OF_STEP)}
     starts = _offsets(table)
     trajectories = []

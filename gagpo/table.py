@@ -62,7 +62,9 @@ class Trajectory:
 
     `final_observation` and `final_state_key` belong to the state after the last step.
     `success` says whether the goal was reached, `goal` is the task in words, and
-    `policy_version` the number of updates behind the policy that acted.
+    `policy_version` the number of updates behind the policy that acted. `final_prompt_ids` is what
+    the policy would have been shown next, where a limit cut the trajectory and `collect` was asked
+    for it.
     """
 
     task_id: str
@@ -75,6 +77,7 @@ class Trajectory:
     final_observation: str
     final_state_key: str
     policy_version: int = 0
+    final_prompt_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -99,7 +102,7 @@ class StepTable:
     final_state  (T,)   int64    identity of the state after the last step, in the same numbering
     valid        (S,)   bool     the action was admissible
 
-    Only the estimator "gae" reads these, and no importer or rollout fills them:
+    Only the estimator "gae" reads these. Training fills them with its critic's values, no importer does:
 
     critic_value (S,)   float64  a critic's V(s_t), or None
     critic_final (T,)   float64  a critic's V of the state after the last step, or None

@@ -21,6 +21,7 @@ from gagpo.batch import Row
 from gagpo.checkpoint import load_checkpoint, save_checkpoint
 from gagpo.config import Config
 from gagpo.credit import assign_credit
+from gagpo.critic import Critic
 from gagpo.envs.base import World, make_world
 from gagpo.envs.worker import WorkerWorld
 from gagpo.loss import kl_k1
@@ -29,14 +30,14 @@ from gagpo.rollout import collect
 from gagpo.state_keys import find_state_key, keyed_table
 from gagpo.stats import credit_metrics, rollout_metrics, success_by
 from gagpo.store import Run, Stopped
-from gagpo.table import Step, StepTable, Trajectory
+from gagpo.table import Credit, Step, StepTable, Trajectory
 from gagpo.tensorboard import MetricsSink, TensorBoard
-from gagpo.update import Updater
+from gagpo.update import Learner, Updater
 from gagpo.warm_start import clone, demonstrations
 
 # Purposes of random draws. The unseen tasks do not depend on the run's seed: all runs on a world
 # are evaluated on the same ones.
-TASKS, ROLLOUT, UPDATE, WARM, EVAL = range(5)
+TASKS, ROLLOUT, UPDATE, WARM, EVAL, CRITIC = range(6)
 WARM_RECORD_EVERY = 10
 
 
@@ -45,8 +46,10 @@ class Trainer:
 
     def __init__(self, run: Run, config: Config, should_stop: Callable[[], str | None]) -> None:
         """`should_stop` returns a reason when the run is to stop at the next opportunity."""
-        if config.credit.estimator == "gae":
-            raise ValueError("estimator: 'gae' reads a critic's values; expected one that training can feed")
+        self.has_critic = config.credit.estimator == "gae"
+        warmup, last = config.critic.critic_warmup, config.run.iterations
+        if self.has_critic and warmup >= last:
+            raise ValueError(f"critic_warmup: {warmup}; expected less than iterations, {last}")
         if config.run.num_threads:
             torch.set_num_threads(config.run.num_threads)
         self.run, self.config, self.should_stop = run, config, should_stop
@@ -57,6 +60,7 @@ class Trainer:
         )
         self.policy = Policy.build(config, self.world)
         self.updater = Updater(self.policy, config)
+        self.critic: Critic | None = None  # of estimator "gae", once the policy has had its warm start
         self.reference: Policy | None = None
         self.sinks: list[MetricsSink] = [run]
         if config.run.tensorboard:
@@ -69,6 +73,7 @@ class Trainer:
             if self.world.skipped:
                 self._record("warm", 0, {f"skipped/{k}": float(n) for k, n in self.world.skipped.items()})
             self._warm_start()
+            self.critic = Critic(self.policy, self.config) if self.has_critic else None
             self._evaluate(0, self.config.eval.final_eval_tasks)
             self._save(done := 0)
         if self.config.loss.kl != "none":
@@ -100,22 +105,23 @@ class Trainer:
                 num_siblings=config.rollout.num_siblings,
                 temperature=config.rollout.temperature,
                 seed=(seed, ROLLOUT, iteration),
+                final_prompts=self.has_critic and config.credit.truncation == "bootstrap",
             )
         with _timed(times, "score_s"):
             rows = self._rows(trajectories)
-        with _timed(times, "credit_s"):
-            table = keyed_table(trajectories, config.credit)
-            reward = table.reward
-            if config.loss.kl == "k1":
-                reward = reward - config.loss.kl_coef * _action_kl(rows)
-            credit = assign_credit(replace(table, reward=reward), config.credit)
+        table, credit = self._credit(trajectories, rows, times)
         with _timed(times, "record_s"):
             # Before the update: should it fail, the steps that it failed on are on disk.
             self.run.write_steps(iteration, trajectories, table, credit, [row.old_logprobs for row in rows])
         with _timed(times, "update_s"):
             rows = [replace(r, advantage=float(a)) for r, a in zip(rows, credit.normalized, strict=True)]
             rng = _rng(seed, UPDATE, iteration)
-            updates = self.updater.update(rows, table.trajectory, iteration, rng)
+            stands = self.critic is not None and iteration <= config.critic.critic_warmup
+            updates = self.updater.update([] if stands else rows, table.trajectory, iteration, rng)
+        if self.critic is not None:
+            with _timed(times, "critic_s"):
+                rng = _rng(seed, CRITIC, iteration)
+                updates |= self.critic.learn(table, credit, trajectories, iteration, rng)
         num_tokens = sum(row.num_tokens for row in rows)
         sampler_gap = [
             np.abs(row.old_logprobs - np.array(step.logprobs)).max()
@@ -133,6 +139,22 @@ class Trainer:
             "iteration_s": sum(times.values()),
             "peak_memory_mb": _peak_memory_mb(),
         }
+
+    def _credit(
+        self, trajectories: Sequence[Trajectory], rows: Sequence[Row], times: dict[str, float]
+    ) -> tuple[StepTable, Credit]:
+        """The iteration's table, with the critic's values where there is one, and its credit."""
+        config = self.config
+        with _timed(times, "credit_s"):
+            table = keyed_table(trajectories, config.credit)
+        if self.critic is not None:
+            with _timed(times, "critic_s"):
+                table = self.critic.valued(table, trajectories)
+        with _timed(times, "credit_s"):
+            reward = table.reward
+            if config.loss.kl == "k1":
+                reward = reward - config.loss.kl_coef * _action_kl(rows)
+            return table, assign_credit(replace(table, reward=reward), config.credit)
 
     def _collect(self, tasks: Sequence[str], **how) -> tuple[list[Trajectory], int]:
         """Trajectories of the tasks whose environments held, and the number of the others."""
@@ -186,6 +208,9 @@ class Trainer:
         trajectories = demonstrations(self.world, self.policy, config, seed, failures)
         counts = {"failed_tasks": float(_report(failures, trajectories))}
         table = StepTable.from_trajectories(trajectories)
+        if self.has_critic:  # it has yet to be made, and will begin with these values
+            nothing = np.zeros(table.num_steps), np.zeros(table.num_trajectories)
+            table = replace(table, critic_value=nothing[0], critic_final=nothing[1])
         rows = self.policy.rows(trajectories)
         credit = assign_credit(table, config.credit)
         # No policy chose these actions: their logprobs are 0, the trainer's like the demonstrator's.
@@ -200,14 +225,15 @@ class Trainer:
 
     def _resume(self) -> int | None:
         """The iteration of the newest whole checkpoint, restored; None where there is none."""
-        state = load_checkpoint(
-            self.run.path / "checkpoints", self.updater.parameters, self.updater.optimizer
-        )
+        folder = self.run.path / "checkpoints"
+        critic = Critic(self.policy, self.config) if self.has_critic else None
+        state = load_checkpoint(folder, self.updater.parameters, self.updater.optimizer, critic)
         if state is None:
             self.run.drop_after(-1)
             return None
-        self.updater.num_updates = int(state["num_updates"])
-        self.updater.skipped_in_a_row = int(state["skipped_in_a_row"])
+        self.critic = critic
+        for learner, prefix in self._learners():
+            learner.set_counters(**{k: int(state[prefix + k]) for k in learner.counters()})
         self.run.drop_after(int(state["iteration"]))
         return int(state["iteration"])
 
@@ -223,10 +249,14 @@ class Trainer:
         return twin
 
     def _save(self, iteration: int) -> None:
-        state = {"num_updates": self.updater.num_updates, "skipped_in_a_row": self.updater.skipped_in_a_row}
-        keep = self.config.run.keep_checkpoints
-        folder = self.run.path / "checkpoints"
-        save_checkpoint(folder, iteration, self.updater.parameters, self.updater.optimizer, state, keep)
+        state = {prefix + k: n for learner, prefix in self._learners() for k, n in learner.counters().items()}
+        keep, folder = self.config.run.keep_checkpoints, self.run.path / "checkpoints"
+        policy = self.updater.parameters, self.updater.optimizer
+        save_checkpoint(folder, iteration, *policy, state, keep, self.critic)
+
+    def _learners(self) -> list[tuple[Learner, str]]:
+        """Whatever has an optimiser, and what its counters begin with in a checkpoint."""
+        return [(self.updater, ""), *([(self.critic, "critic_")] if self.critic else [])]
 
     def _record(self, stage: str, iteration: int, metrics: dict[str, float]) -> None:
         for sink in self.sinks:

@@ -21,34 +21,74 @@ RATIO_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
 MAX_SKIPPED_UPDATES = 3
 
 
-class Updater:
-    """The optimiser of a policy, and how many updates it has made."""
+class Learner:
+    """Named parameters with an AdamW of their own, and how many updates it has made.
 
-    def __init__(self, policy: Policy, config: Config) -> None:
-        self.policy, self.config = policy, config
-        self.parameters = policy.trainable()
+    `name` is what a failure is told of. Gradients are clipped to the settings' `max_grad_norm`.
+    """
+
+    def __init__(
+        self, name: str, parameters: list[tuple[str, torch.nn.Parameter]], optim: OptimConfig
+    ) -> None:
+        self.name, self.parameters = name, parameters
+        self.max_grad_norm = optim.max_grad_norm
         self.optimizer = torch.optim.AdamW(
-            [p for _, p in self.parameters],
-            lr=config.optim.learning_rate,
-            weight_decay=config.optim.weight_decay,
+            [p for _, p in parameters], lr=optim.learning_rate, weight_decay=optim.weight_decay
         )
         self.num_updates = 0
         self.skipped_in_a_row = 0
+
+    def counters(self) -> dict[str, int]:
+        """What a checkpoint keeps besides weights and optimiser; `set_counters` takes it back."""
+        return {"num_updates": self.num_updates, "skipped_in_a_row": self.skipped_in_a_row}
+
+    def set_counters(self, num_updates: int, skipped_in_a_row: int) -> None:
+        self.num_updates, self.skipped_in_a_row = num_updates, skipped_in_a_row
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate of the updates to come."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def clip(self) -> float:
+        """Clip the gradients; returns their norm before."""
+        return float(torch.nn.utils.clip_grad_norm_([p for _, p in self.parameters], self.max_grad_norm))
+
+    def step(self, norm: float) -> None:
+        """An update, which is skipped where the gradient's `norm` is not finite; a
+        FloatingPointError ends the run after three in a row."""
+        if math.isfinite(norm):
+            self.optimizer.step()
+            self.num_updates += 1
+            self.skipped_in_a_row = 0
+            return
+        self.skipped_in_a_row += 1
+        if self.skipped_in_a_row >= MAX_SKIPPED_UPDATES:
+            raise FloatingPointError(
+                f"{self.name}: {self.skipped_in_a_row} updates in a row had a gradient that is not "
+                "finite; the steps they came from are in the newest file under steps/"
+            )
+
+
+class Updater(Learner):
+    """The optimiser of a policy."""
+
+    def __init__(self, policy: Policy, config: Config) -> None:
+        super().__init__("policy", policy.trainable(), config.optim)
+        self.policy, self.config = policy, config
 
     def update(
         self, rows: Sequence[Row], trajectory: np.ndarray, iteration: int, rng: np.random.Generator
     ) -> dict[str, float]:
         """The optimiser's passes over the rows of an iteration; returns their metrics.
 
-        `trajectory` (S,) numbers the trajectory of each row. An update whose gradient is not
-        finite is skipped; a FloatingPointError ends the run after three in a row.
+        `trajectory` (S,) numbers the trajectory of each row. Without rows nothing is updated.
         """
         optim = self.config.optim
         rate = learning_rate(optim, iteration, self.config.run.iterations)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        self.set_rate(rate)
         stats, norms = LossStats(), []
-        for _ in range(optim.num_epochs):
+        for _ in range(optim.num_epochs if rows else 0):
             for indices in minibatches(len(rows), optim.num_minibatches, rng):
                 chosen = self._contributing(rows, indices, trajectory)
                 if not chosen:
@@ -56,7 +96,7 @@ class Updater:
                 part, norm = self._backward(chosen, on_policy=not norms)
                 stats = stats.merge(part)
                 norms.append(norm)
-                self._step(norm)
+                self.step(norm)
         finite = [norm for norm in norms if math.isfinite(norm)]
         return {
             **stats.means(),
@@ -82,19 +122,6 @@ class Updater:
             return chosen
         return [row for row in chosen if row.advantage != 0]
 
-    def _step(self, norm: float) -> None:
-        if math.isfinite(norm):
-            self.optimizer.step()
-            self.num_updates += 1
-            self.skipped_in_a_row = 0
-            return
-        self.skipped_in_a_row += 1
-        if self.skipped_in_a_row >= MAX_SKIPPED_UPDATES:
-            raise FloatingPointError(
-                f"{self.skipped_in_a_row} updates in a row had a gradient that is not finite; "
-                "the steps they came from are in the newest file under steps/"
-            )
-
     def _backward(self, rows: Sequence[Row], on_policy: bool) -> tuple[LossStats, float]:
         """Gradients of one optimiser batch, clipped; returns statistics and the norm before."""
         self.optimizer.zero_grad(set_to_none=True)
@@ -107,9 +134,7 @@ class Updater:
             loss, part = sequence_ppo_loss(logprobs, batch, self.config.loss, entropy)
             loss.backward()
             stats = stats.merge(part)
-        parameters = [p for _, p in self.parameters]
-        norm = torch.nn.utils.clip_grad_norm_(parameters, self.config.optim.max_grad_norm)
-        return stats, float(norm)
+        return stats, self.clip()
 
 
 def learning_rate(optim: OptimConfig, iteration: int, last: int) -> float:

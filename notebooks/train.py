@@ -130,6 +130,12 @@ num_minibatches = 2
 num_epochs = 1
 micro_batch_tokens = 4096
 
+# Critic (estimator gae)
+critic_learning_rate = 1e-3
+critic_epochs = 2
+critic_minibatches = 4
+critic_warmup = 0
+
 # Policy
 model = "tiny"
 hidden_size = 48

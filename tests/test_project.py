@@ -85,7 +85,7 @@ LAYERS = {
         {"numpy", "torch", "transformers", "tokenizers", "safetensors", "peft"},
         """
         gagpo.tensorboard gagpo.batch gagpo.loss gagpo.checkpoint gagpo.tiny gagpo.policy
-        gagpo.update gagpo.warm_start gagpo.train gagpo.__main__
+        gagpo.update gagpo.critic gagpo.warm_start gagpo.train gagpo.__main__
         """,
     ),
 }

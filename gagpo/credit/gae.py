@@ -1,6 +1,8 @@
-"""Step-level GAE with values that somebody else's critic gives."""
+"""Step-level GAE with a critic's values, and what the critic learns from."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +24,7 @@ def gae(table: StepTable, config: CreditConfig) -> Credit:
     "bootstrap", `table.critic_final` there where a limit cut the trajectory. lam = 1 without
     bootstrap gives a_t = R_t - V(s_t), lam = 0 gives a_t = d_t, and GAGPO's grouped values as the
     critic's give GAGPO. Normalisation and penalty rules are as for GAGPO; PPO's code normalises
-    over the "batch". A workbench run trains no critic: this estimator is for values from elsewhere.
+    over the "batch". In a training run the values are those of `gagpo.critic`: that is PPO.
     Source: arXiv 1506.02438, with steps for its time steps.
     """
     if table.critic_value is None:
@@ -46,6 +48,22 @@ def gae(table: StepTable, config: CreditConfig) -> Credit:
         advantage=advantage,
         normalized=normalize_steps(table, config, advantage, scale=scale),
     )
+
+
+def lambda_returns(table: StepTable, credit: Credit, config: CreditConfig) -> np.ndarray:
+    """(S,) float64, what a critic is to learn from `gae`'s credit: V(s_t) + sum over k of
+    (gamma lam)^k d_{t+k}.
+
+    That is value + advantage, but for penalties under the rule "after_discounting": they belong to
+    single actions and are no part of any return, so they are left out here.
+    """
+    return credit.value + discounted_sums(table, credit.td_error, config.gamma * config.lam)
+
+
+def with_values(table: StepTable, credit: Credit) -> StepTable:
+    """The table with the critic's values that `gae`'s `credit` was made of: for recorded steps."""
+    last = table.offsets[1:] - 1
+    return replace(table, critic_value=credit.value, critic_final=credit.next_value[last])
 
 
 def _final_value(table: StepTable, config: CreditConfig) -> np.ndarray:
