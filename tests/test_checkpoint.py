@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,6 +28,12 @@ def update(weights, optimizer) -> None:
     optimizer.zero_grad()
     sum((w**2).sum() for w in weights).backward()
     optimizer.step()
+
+
+def part(seed: int, updates: int = 0) -> SimpleNamespace:
+    """A critic as a checkpoint sees one."""
+    named, optimizer = model_and_optimizer(seed, updates)
+    return SimpleNamespace(parameters=named, optimizer=optimizer)
 
 
 def values(named) -> list[list[float]]:
@@ -97,13 +104,60 @@ def test_a_policy_of_another_shape_is_refused_by_name(tmp_path: Path) -> None:
         load_checkpoint(tmp_path, named[:1], optimizer)
 
 
+def test_a_critic_comes_back_with_its_own_optimiser(tmp_path: Path) -> None:
+    (named, optimizer), critic = model_and_optimizer(0, updates=1), part(5, updates=3)
+    save_checkpoint(tmp_path, 1, named, optimizer, {}, keep=1, critic=critic)
+    for weights, owner in ((named, optimizer), (critic.parameters, critic.optimizer)):
+        update([p for _, p in weights], owner)
+    (again, fresh), other = model_and_optimizer(1), part(2)
+    load_checkpoint(tmp_path, again, fresh, other)
+    for weights, owner in ((again, fresh), (other.parameters, other.optimizer)):
+        update([p for _, p in weights], owner)
+    assert values(again) == values(named) and values(other.parameters) == values(critic.parameters)
+
+
+def test_a_checkpoint_says_whether_it_holds_a_critic(tmp_path: Path) -> None:
+    (named, optimizer), critic = model_and_optimizer(0, updates=1), part(5)
+    with_one = save_checkpoint(tmp_path / "a", 1, named, optimizer, {}, keep=1, critic=critic)
+    without = save_checkpoint(tmp_path / "b", 1, named, optimizer, {}, keep=1)
+    plain = {"manifest.json", "optimizer.safetensors", "state.json", "weights.safetensors"}
+    assert {p.name for p in without.iterdir()} == plain
+    assert {p.name for p in with_one.iterdir()} - plain == {
+        "critic.safetensors",
+        "critic_optimizer.safetensors",
+    }
+    before = values(named)
+    with pytest.raises(ValueError, match=r"000001: it holds a critic; expected none, by the estimator"):
+        load_checkpoint(tmp_path / "a", named, optimizer)
+    with pytest.raises(ValueError, match=r"000001: it holds no critic; expected one, by the estimator"):
+        load_checkpoint(tmp_path / "b", named, optimizer, critic)
+    assert values(named) == before
+    wide = part(5)
+    wide.parameters = [*wide.parameters, ("third", torch.nn.Parameter(torch.zeros(1)))]
+    with pytest.raises(ValueError, match="weight 'third' is only in the critic"):
+        load_checkpoint(tmp_path / "a", named, optimizer, wide)
+
+
+@pytest.mark.parametrize("name", ["critic.safetensors", "critic_optimizer.safetensors"])
+def test_a_damaged_critic_makes_the_checkpoint_invisible(tmp_path: Path, name: str) -> None:
+    (named, optimizer), critic = model_and_optimizer(0, updates=1), part(5, updates=1)
+    save_checkpoint(tmp_path, 1, named, optimizer, {}, keep=5, critic=critic)
+    newest = save_checkpoint(tmp_path, 2, named, optimizer, {}, keep=5, critic=critic)
+    data = bytearray((newest / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (newest / name).write_bytes(data)
+    assert load_checkpoint(tmp_path, named, optimizer, critic)["iteration"] == 1
+    (newest / name).unlink()
+    assert load_checkpoint(tmp_path, named, optimizer, critic)["iteration"] == 1
+
+
 # Children that die before their n-th write, for every n until one survives; prints how each ended.
 SAVE_AND_DIE = """
 import os, shutil, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import gagpo.checkpoint as module
-from test_checkpoint import model_and_optimizer
+from test_checkpoint import model_and_optimizer, part
 calls, limit = 0, 0
 def dying(function):
     def wrapped(*args, **kwargs):
@@ -114,6 +168,7 @@ def dying(function):
         return function(*args, **kwargs)
     return wrapped
 named, optimizer = model_and_optimizer(0, updates=2)
+critic = part(7, updates=2) if sys.argv[3] == "critic" else None
 for limit in range(100):
     pid = os.fork()
     if pid == 0:
@@ -121,7 +176,7 @@ for limit in range(100):
                             (os, "rename"), (shutil, "rmtree")]:
             setattr(owner, name, dying(getattr(owner, name)))
         folder = Path(sys.argv[1]) / str(limit)
-        module.save_checkpoint(folder, 2, named, optimizer, {"num_updates": 2}, keep=1)
+        module.save_checkpoint(folder, 2, named, optimizer, {"num_updates": 2}, keep=1, critic=critic)
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     print(code)
@@ -130,20 +185,26 @@ for limit in range(100):
 """
 
 
-def test_a_process_killed_at_any_write_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["plain", "critic"])
+def test_a_process_killed_at_any_write_leaves_a_whole_checkpoint(tmp_path: Path, kind: str) -> None:
+    """With a critic, policy and critic are of the same moment."""
     named, optimizer = model_and_optimizer(0, updates=1)
+    critic = part(7, updates=1) if kind == "critic" else None
     for limit in range(100):
-        save_checkpoint(tmp_path / str(limit), 1, named, optimizer, {"num_updates": 1}, keep=1)
-    command = [sys.executable, "-c", SAVE_AND_DIE, str(tmp_path), str(Path(__file__).parent)]
+        save_checkpoint(tmp_path / str(limit), 1, named, optimizer, {"num_updates": 1}, keep=1, critic=critic)
+    command = [sys.executable, "-c", SAVE_AND_DIE, str(tmp_path), str(Path(__file__).parent), kind]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     codes = list(map(int, output.split()))
     assert set(codes[:-1]) == {9} and codes[-1] == 0 and len(codes) > 8, "it must die in many places"
     seen = []
     for limit in range(len(codes)):
         again, fresh = model_and_optimizer(1)
-        state = load_checkpoint(tmp_path / str(limit), again, fresh)
+        other = part(2) if critic else None
+        state = load_checkpoint(tmp_path / str(limit), again, fresh, other)
         whole, _ = model_and_optimizer(0, updates=state["num_updates"])
         assert values(again) == values(whole)
+        if other:
+            assert values(other.parameters) == values(part(7, state["num_updates"]).parameters)
         assert state["iteration"] == state["num_updates"]
         seen.append(state["iteration"])
     assert seen == sorted(seen) and seen[0] == 1 and seen[-1] == 2

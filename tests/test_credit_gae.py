@@ -1,4 +1,5 @@
-"""GAE with a critic's values: a number worked by hand, what it reduces to, and what it refuses."""
+"""GAE with a critic's values: a number worked by hand, what it reduces to, what it refuses, and what
+the critic learns from it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from references import Played, table_of
 from test_credit_graph import credit_of, gammas
-from test_credit_random import tables
+from test_credit_random import configs, tables
+
+from gagpo.config import CreditConfig
+from gagpo.credit import assign_credit
+from gagpo.credit.gae import lambda_returns, with_values
 
 
 def test_gae_by_hand():
@@ -48,3 +53,48 @@ def test_gae_names_what_it_lacks():
             replace(table, **{name: np.array(odd)})
     with pytest.raises(ValueError, match=r"StepTable\.critic_value: row 1 is nan; expected finite"):
         replace(table, critic_value=np.array([0, np.nan]))
+
+
+def test_lambda_returns_by_hand():
+    """gamma = lam = 1/2, V = 4 and 2, then 0. G_1 = 3; G_0 = 1 + (V_1 + G_1) / 4. The penalty of 7 is
+    the action's alone."""
+    table = table_of(Played(0, "ab", [1, 3], invalid=[0]))
+    table = replace(table, critic_value=np.array([4.0, 2]))
+    config = CreditConfig(
+        "gae", gamma=0.5, lam=0.5, invalid_penalty=7.0, penalty_rule="after_discounting", normalize="none"
+    )
+    credit = assign_credit(table, config)
+    assert credit.advantage.tolist() == [2.25 - 4 - 7, 1]
+    assert lambda_returns(table, credit, config).tolist() == [2.25, 3]
+    paid = replace(config, penalty_rule="reward")
+    assert lambda_returns(table, assign_credit(table, paid), paid).tolist() == [2.25 - 7, 3]
+
+
+@settings(max_examples=200, deadline=None)
+@given(tables(), configs)
+def test_lambda_returns_equal_their_recursion(table, config):
+    """G_t = r_t + gamma ((1 - lam) V(s_{t+1}) + lam G_{t+1}), from the last step of each trajectory on."""
+    config = replace(config, estimator="gae")
+    credit = assign_credit(table, config)
+    taken_off = config.invalid_penalty if config.penalty_rule == "reward" else 0.0
+    reward = np.where(table.valid, table.reward, table.reward - taken_off)
+    expected = np.zeros(table.num_steps)
+    for i in range(table.num_trajectories):
+        cut = table.truncated[i] and config.truncation == "bootstrap"
+        after = later = table.critic_final[i] if cut else 0.0
+        for t in range(table.offsets[i + 1] - 1, table.offsets[i] - 1, -1):
+            later = reward[t] + config.gamma * ((1 - config.lam) * after + config.lam * later)
+            expected[t], after = later, table.critic_value[t]
+    targets = lambda_returns(table, credit, config)
+    np.testing.assert_allclose(targets, expected, 1e-10, 1e-10)
+    if config.penalty_rule != "after_discounting":
+        np.testing.assert_allclose(targets, credit.advantage + credit.value, 1e-10, 1e-10)
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(), configs)
+def test_recorded_credit_gives_back_the_values_that_it_was_made_of(table, config):
+    config = replace(config, estimator="gae")
+    credit = assign_credit(table, config)
+    again = assign_credit(with_values(replace(table, critic_value=None, critic_final=None), credit), config)
+    assert again.normalized.tolist() == credit.normalized.tolist()

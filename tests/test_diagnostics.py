@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -182,3 +184,11 @@ def test_columns_of_another_length_are_refused():
         diagnose(KEYED, credit, CONFIG, num_tokens=[1])
     with pytest.raises(ValueError, match="credit: 8 rows; expected 11"):
         diagnose(MIXED, credit, CONFIG)
+
+
+def test_recorded_credit_of_a_critic_is_looked_at_without_the_critic():
+    """A steps file holds the values, and no critic_value: the same signals either way."""
+    config = CreditConfig("gae", gamma=0.5, truncation="bootstrap")
+    table = replace(MIXED, critic_value=np.linspace(-1, 1, 11), critic_final=np.ones(MIXED.num_trajectories))
+    credit = assign_credit(table, config)
+    assert diagnose(MIXED, credit, config).signals == diagnose(table, credit, config).signals

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,6 +172,69 @@ def test_siblings_lie_side_by_side_and_form_one_group() -> None:
         (c, i) for c in ("c-1", "c-3") for i in range(3)
     ]
     assert StepTable.from_trajectories(trajectories).group.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+SCRIPT = ["wait", "go left", "go right"]
+
+
+def cut_after(num: int, monkeypatch: pytest.MonkeyPatch, **settings):
+    """The trajectory of a task that is cut after `num` steps."""
+    monkeypatch.setattr("corridor.MAX_STEPS", num)
+    config = RolloutConfig(**{"max_prompt_tokens": 2000, **settings})
+    how = {"num_siblings": 1, "temperature": 1.0, "seed": (7, 8), "final_prompts": True}
+    (cut,) = collect(CorridorWorld(), Scripted(SCRIPT), ["c-0"], config, **how)
+    return cut
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_the_prompt_after_a_cut_is_the_one_that_would_have_come(prompt: str, monkeypatch) -> None:
+    """A trajectory that may go on for a step more is shown it."""
+    settings = {"prompt": prompt, "masked": prompt != "gigpo", "history": 3}
+    cut = cut_after(5, monkeypatch, **settings)
+    longer = cut_after(6, monkeypatch, **settings)
+    assert cut.outcome is Outcome.TRUNCATED and len(cut.steps) == 5
+    assert cut.final_prompt_ids == longer.steps[5].prompt_ids
+    assert cut.steps == longer.steps[:5] and cut.final_prompt_ids != longer.final_prompt_ids
+
+
+def test_the_prompt_after_a_cut_loses_history_as_the_others_do(monkeypatch) -> None:
+    room = len("goal : reach place 0\ndid : go right\nsee : you are at * place 2.\nact :")
+    settings = {"history": 2, "max_prompt_tokens": room}
+    cut = cut_after(6, monkeypatch, **settings)  # "wait", "go left" and "go right", twice
+    assert "did : go right\n" in "".join(map(chr, cut.final_prompt_ids)), "of go left ; go right"
+    assert cut.final_prompt_ids == cut_after(7, monkeypatch, **settings).steps[6].prompt_ids
+
+
+def test_final_prompts_are_made_for_cuts_alone_and_only_when_asked_for() -> None:
+    asked, bare = Scripted(["go right"]), Scripted(["go right"])
+    config = RolloutConfig(max_prompt_tokens=2000)
+    how = {"num_siblings": 2, "temperature": 1.0, "seed": (7,)}
+    kept = collect(CorridorWorld(), asked, ["c-1", "c-0"], config, final_prompts=True, **how)
+    plain = collect(CorridorWorld(), bare, ["c-1", "c-0"], config, **how)
+    assert [bool(t.final_prompt_ids) for t in kept] == [t.outcome is Outcome.TRUNCATED for t in kept]
+    assert [bool(t.final_prompt_ids) for t in kept] == [False, False, True, True]
+    assert plain == [replace(t, final_prompt_ids=()) for t in kept]
+    assert len(asked.prompts) == len(bare.prompts) + 2
+
+
+def test_a_prompt_after_a_cut_that_cannot_fit_costs_its_group() -> None:
+    class LastPage(Corridor):
+        def step(self, action):
+            observation, *rest = super().step(action)
+            return "a long way " * 500 if rest[2] else observation, *rest
+
+    class World(CorridorWorld):
+        def make(self, task_id):
+            return LastPage(task_id) if task_id == "c-2" else super().make(task_id)
+
+    failures: dict[str, Exception] = {}
+    how = {"num_siblings": 2, "temperature": 1.0, "seed": (7,), "failures": failures}
+    config = RolloutConfig(prompt="instruct", max_prompt_tokens=2000)
+    tasks = ["c-2", "c-0"]
+    kept = collect(World(), Scripted(["wait"]), tasks, config, final_prompts=True, **how)
+    assert [t.task_id for t in kept] == ["c-0", "c-0"] and "max_prompt_tokens" in str(failures["c-2"])
+    failures.clear()
+    assert len(collect(World(), Scripted(["wait"]), tasks, config, **how)) == 4 and not failures
 
 
 def test_a_repeated_task_is_refused() -> None:

@@ -8,7 +8,7 @@ from references import Played, table_of
 
 from gagpo.config import CreditConfig
 from gagpo.credit import assign_credit
-from gagpo.stats import credit_metrics, rollout_metrics, success_by
+from gagpo.stats import credit_metrics, explained_variance, rollout_metrics, success_by
 from gagpo.table import Credit, Outcome, Step, Trajectory
 
 
@@ -107,3 +107,13 @@ def test_the_share_of_the_signal_that_only_penalties_make(options, zero_sigma, p
 def test_a_negative_reward_of_the_environment_is_an_outcome():
     table = table_of(Played(0, "a", [-1]), Played(0, "a", [0], invalid=[0]))
     assert credit_metrics(table, assign_credit(table, CreditConfig()))["penalty_share"] == 0
+
+
+def test_explained_variance_by_hand():
+    """Targets 0, 2, 4 have the variance 8/3; errors 0, 0, 3 have the variance 2."""
+    targets = np.array([0.0, 2, 4])
+    assert explained_variance(targets, np.array([0.0, 2, 1])) == pytest.approx(1 - 2 / (8 / 3))
+    assert explained_variance(targets, targets) == 1
+    assert explained_variance(targets, np.full(3, 7.0)) == 0
+    assert explained_variance(targets, -targets) == pytest.approx(-3)
+    assert np.isnan(explained_variance(np.ones(3), targets))

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,13 @@ def one_step(**changes) -> Trajectory:
     step = Step("seen", "a", ("go",), "go", (1,), (2,), (-0.5,), 1.0, True)
     fields = dict(task_id="t", sibling=0, seed=0, steps=(step,), outcome=Outcome.TERMINATED, success=True)
     return Trajectory(**(fields | dict(goal="g", final_observation="end", final_state_key="b") | changes))
+
+
+def test_the_prompt_after_a_cut_is_not_kept(tmp_path: Path) -> None:
+    trajectory = one_step(outcome=Outcome.TRUNCATED, final_prompt_ids=(1, 2))
+    write(tmp_path / "000001.parquet", [trajectory])
+    (again,) = read_trajectories(read_steps(tmp_path / "000001.parquet"))
+    assert again.final_prompt_ids == () and again == replace(trajectory, final_prompt_ids=())
 
 
 def test_foreign_and_damaged_step_files_are_refused_by_name(tmp_path: Path) -> None:
