@@ -51,7 +51,7 @@ BASELINES = {
     "GiGPO": {"estimator": "gigpo"},
     "GRPO": {"estimator": "grpo"},
     "RLOO": {"estimator": "rloo"},
-    "PPO": {"estimator": "gae"},
+    "PPO": {"estimator": "gae", "normalize": "batch"},
 }
 ABLATIONS = {
     "GAGPO, lambda 0": {"lam": 0.0},
@@ -62,7 +62,7 @@ ABLATIONS = {
     "GAGPO, not normalised": {"normalize": "none"},
 }
 METHODS = {**BASELINES, **ABLATIONS}
-RATES = (1e-3, 2e-3, 4e-3)
+RATES = (5e-4, 1e-3, 2e-3, 4e-3)
 TUNING_SEEDS = (100, 101)
 SEEDS = tuple(range(8))
 
