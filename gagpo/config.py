@@ -217,6 +217,11 @@ class Config:
     eval: EvalConfig = field(default_factory=EvalConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
+    def __post_init__(self) -> None:
+        warmup, last = self.critic.critic_warmup, self.run.iterations
+        if self.credit.estimator == "gae" and warmup >= last:
+            raise ValueError(f"critic_warmup: {warmup}; expected less than iterations, {last}")
+
     @classmethod
     def from_dict(cls, nested: Mapping[str, Mapping[str, Any]]) -> Config:
         """From {section: {name: value}}, as `to_dict` returns and config.json holds."""

@@ -47,9 +47,6 @@ class Trainer:
     def __init__(self, run: Run, config: Config, should_stop: Callable[[], str | None]) -> None:
         """`should_stop` returns a reason when the run is to stop at the next opportunity."""
         self.has_critic = config.credit.estimator == "gae"
-        warmup, last = config.critic.critic_warmup, config.run.iterations
-        if self.has_critic and warmup >= last:
-            raise ValueError(f"critic_warmup: {warmup}; expected less than iterations, {last}")
         if config.run.num_threads:
             torch.set_num_threads(config.run.num_threads)
         self.run, self.config, self.should_stop = run, config, should_stop
@@ -120,8 +117,8 @@ class Trainer:
             updates = self.updater.update([] if stands else rows, table.trajectory, iteration, rng)
         if self.critic is not None:
             with _timed(times, "critic_s"):
-                rng = _rng(seed, CRITIC, iteration)
-                updates |= self.critic.learn(table, credit, trajectories, iteration, rng)
+                draw = _rng(seed, CRITIC, iteration)
+                updates |= self.critic.learn(table, credit, trajectories, iteration, draw)
         num_tokens = sum(row.num_tokens for row in rows)
         sampler_gap = [
             np.abs(row.old_logprobs - np.array(step.logprobs)).max()
@@ -147,13 +144,13 @@ class Trainer:
         config = self.config
         with _timed(times, "credit_s"):
             table = keyed_table(trajectories, config.credit)
+            reward = table.reward
+            if config.loss.kl == "k1":
+                reward = reward - config.loss.kl_coef * _action_kl(rows)
         if self.critic is not None:
             with _timed(times, "critic_s"):
                 table = self.critic.valued(table, trajectories)
         with _timed(times, "credit_s"):
-            reward = table.reward
-            if config.loss.kl == "k1":
-                reward = reward - config.loss.kl_coef * _action_kl(rows)
             return table, assign_credit(replace(table, reward=reward), config.credit)
 
     def _collect(self, tasks: Sequence[str], **how) -> tuple[list[Trajectory], int]:
@@ -209,8 +206,8 @@ class Trainer:
         counts = {"failed_tasks": float(_report(failures, trajectories))}
         table = StepTable.from_trajectories(trajectories)
         if self.has_critic:  # it has yet to be made, and will begin with these values
-            nothing = np.zeros(table.num_steps), np.zeros(table.num_trajectories)
-            table = replace(table, critic_value=nothing[0], critic_final=nothing[1])
+            zeros = np.zeros(table.num_steps)
+            table = replace(table, critic_value=zeros, critic_final=zeros[: table.num_trajectories])
         rows = self.policy.rows(trajectories)
         credit = assign_credit(table, config.credit)
         # No policy chose these actions: their logprobs are 0, the trainer's like the demonstrator's.
@@ -250,9 +247,8 @@ class Trainer:
 
     def _save(self, iteration: int) -> None:
         state = {prefix + k: n for learner, prefix in self._learners() for k, n in learner.counters().items()}
-        keep, folder = self.config.run.keep_checkpoints, self.run.path / "checkpoints"
-        policy = self.updater.parameters, self.updater.optimizer
-        save_checkpoint(folder, iteration, *policy, state, keep, self.critic)
+        policy, folder = (self.updater.parameters, self.updater.optimizer), self.run.path / "checkpoints"
+        save_checkpoint(folder, iteration, *policy, state, self.config.run.keep_checkpoints, self.critic)
 
     def _learners(self) -> list[tuple[Learner, str]]:
         """Whatever has an optimiser, and what its counters begin with in a checkpoint."""

@@ -177,6 +177,9 @@ def test_figures_hold_the_recorded_numbers(tmp_path: Path) -> None:
         "record",
         "update",
     ]
+    run.append_metrics("train", 4, {"critic_s": 2.5})
+    critic = widgets.phase_times(run).data[-1]
+    assert (critic.name, critic.y[-1]) == ("critic", 2.5)
 
 
 def test_two_runs_in_one_picture_are_told_apart_by_colour_and_dash(tmp_path: Path) -> None:

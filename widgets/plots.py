@@ -101,9 +101,12 @@ def phase_times(run: Run) -> Figure:
 
     figure = go.Figure()
     records = run.read_metrics("train")
-    for number, phase in enumerate(("collect_s", "score_s", "credit_s", "record_s", "update_s")):
+    phases = ["collect_s", "score_s", "credit_s", "record_s", "update_s"]
+    if any("critic_s" in record for record in records):
+        phases.append("critic_s")
+    for number, phase in enumerate(phases):
         seconds = [record.get(phase) for record in records]
-        pattern = ("", "/", "x", "-", ".")[number]
+        pattern = ("", "/", "x", "-", ".", "+")[number]
         figure.add_bar(
             x=[record["iteration"] for record in records],
             y=seconds,
