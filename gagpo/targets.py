@@ -31,7 +31,7 @@ STEP_TEXTS = ("observation", "action")
 TRAJECTORY_TEXTS = ("goal", "final_observation")
 _FIELDS = ("iteration", "task", "sibling", "step", "span")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
-_SPAN = re.compile(r"([a-z_]{1,40}):([0-9]{1,10})-([0-9]{1,10})")
+_SPAN = re.compile(rf"([a-z_]{{1,40}}):({_NUMBER.pattern})-({_NUMBER.pattern})")
 _ENCODED = re.compile(r"(?:[^%\s]|%[0-9A-Fa-f]{2})+")
 
 
@@ -187,8 +187,8 @@ class RecordedTargets:
         if siblings:
             there = ", ".join(map(str, siblings[:20])) + (", ..." if len(siblings) > 20 else "")
             raise ValueError(f"sibling: {target.sibling}; that task has {there} in {where}")
-        tasks = {t.task_id for t in known}
-        raise ValueError(f"task: {unknown('task', target.task_id, tasks)} in {where}")
+        tasks = list({t.task_id for t in known})[:1000]  # a near name costs time for each
+        raise ValueError(f"task: {unknown('task', target.task_id[:200], tasks)}; it is not in {where}")
 
     def check(self, target: Target) -> TrajectoryFacts:
         """The facts, where the step and the characters are there too; ValueError otherwise."""
