@@ -173,8 +173,6 @@ class RecordedTargets:
 
     def trajectories(self, iteration: int) -> dict[Target, TrajectoryFacts]:
         """The trajectories of an iteration in the order of its file."""
-        if iteration not in self.iterations():
-            raise ValueError(f"iteration: {iteration}; run {self.run.run_id!r} has no steps of it")
         return self._read(iteration)[1]
 
     def facts(self, target: Target) -> TrajectoryFacts:
@@ -215,6 +213,8 @@ class RecordedTargets:
 
     def _read_iteration(self, iteration: int) -> tuple[pa.Table, dict[Target, TrajectoryFacts]]:
         path = self.run.steps_path(iteration)
+        if not path.exists():
+            raise ValueError(f"iteration: {iteration}; run {self.run.run_id!r} has no steps of it")
         rows = read_steps(path)
         offsets = trajectory_offsets(rows)
         names = ("task_id", "sibling", "goal", "outcome", "success")
