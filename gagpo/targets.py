@@ -192,9 +192,7 @@ class RecordedTargets:
         """The facts, where the step and the characters are there too; ValueError otherwise."""
         facts = self.facts(target)
         if target.step is not None and target.step >= facts.length:
-            raise ValueError(
-                f"step: {target.step}; that trajectory has {facts.length}, 0 to {facts.length - 1}"
-            )
+            raise ValueError(f"step: {target.step}; that trajectory has {facts.length}, counted from 0")
         if target.span is not None:
             length = len(self._text(target, facts))
             if target.span.end > length:

@@ -100,12 +100,9 @@ def test_one_unit_has_no_interval():
 
 
 def test_resamples_without_variation_are_left_out_and_many_of_them_tell():
-    # A resample of 3 units misses the odd one with probability (2/3)^3 = 0.30, of 2 in 40 with 0.36 and
-    # 1 in 40 leaves it out with 0.36; two units of which one is odd: both equal in half of the draws.
+    # Of three units, one of them odd, (8 + 1) / 27 of the resamples have one answer only; of two, half.
     kept = krippendorff_alpha(np.array([[0, 0], [0, 0], [1, 1]]))
     assert (kept.estimate, kept.low, kept.high) == (1, 1, 1)
-    lost = krippendorff_alpha(np.array([[0, 0], [1, 1]]), num_resamples=4000, seed=1)
-    assert lost.estimate == 1
     few = [krippendorff_alpha(np.array([[0, 0], [1, 1]]), num_resamples=3, seed=s) for s in range(20)]
     told = [found for found in few if math.isnan(found.low)]
     assert 0 < len(told) < 20 and all("resamples have one answer only" in found.reason for found in told)
@@ -121,7 +118,7 @@ def test_the_interval_covers_and_narrows():
         copied = rng.random(num_units) < truth
         return np.stack([first, np.where(copied, first, rng.integers(2, size=num_units))], 1).astype(float)
 
-    found = [cohen_kappa(drawn(80), num_resamples=200, seed=i) for i in range(200)]
+    found = [cohen_kappa(drawn(80), num_resamples=150, seed=i) for i in range(150)]
     covered = np.mean([f.low <= truth <= f.high for f in found])
     assert 0.88 <= covered <= 0.99
     wide, narrow = (cohen_kappa(drawn(num), num_resamples=300) for num in (50, 800))
