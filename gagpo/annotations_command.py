@@ -74,13 +74,18 @@ def _progress(
 
 
 def _agreement(state: State, labels: LabelSet) -> list[str]:
-    lines = ["agreement, with 95 % intervals"]
+    lines, alone = ["agreement, with 95 % intervals"], {}
     for row in agreement(state, labels):
+        if not row.percent.num_units:
+            alone[row.question] = None
+            continue
         name = f"{row.question}: {row.option}" if row.option else row.question
         lines.append(f"{name}: {row.percent.num_units} answered by two or more of {len(row.reviewers)}")
         lines.append(f"  equal pairs  {_estimate(row.percent)}")
         lines.append(f"  alpha        {_estimate(row.alpha)}")
         lines += [f"  kappa        {_estimate(k)}  {a}, {b}" for (a, b), k in row.kappa.items()]
+    if alone:
+        lines.append(f"nothing answered by two: {', '.join(alone)}")
     return lines if len(lines) > 1 else ["agreement: no answers that can be compared"]
 
 

@@ -131,7 +131,7 @@ def _time(text: str) -> datetime | None:
 
 def _write_csv(table: pa.Table, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(file)  # its line ends, \r\n, are what makes it quote a lone \r and \n
         writer.writerow(table.column_names)
         for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
             writer.writerow([_cell(value) for value in row])
