@@ -87,8 +87,10 @@ def test_without_common_units_it_is_undefined(measure, ratings):
 
 
 def test_a_single_category_says_nothing_about_chance():
-    for found in (cohen_kappa(np.ones((4, 2))), krippendorff_alpha(np.ones((4, 2)))):
-        assert math.isnan(found.estimate) and found.reason == "all answers are the same"
+    with np.errstate(all="raise"):  # it is told, not the outcome of 0 / 0
+        found = [cohen_kappa(np.ones((4, 2)), w) for w in WEIGHTS]
+        found += [krippendorff_alpha(np.ones((4, 2)), m) for m in METRICS]
+    assert all(math.isnan(f.estimate) and f.reason == "all answers are the same" for f in found)
     assert percent_agreement(np.ones((4, 2))).estimate == 1
     # Each reviewer keeps to one category of their own: no agreement beyond chance.
     assert cohen_kappa(counted([[0, 5], [0, 0]])).estimate == 0

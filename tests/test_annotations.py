@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -170,6 +172,25 @@ def test_a_full_disk_leaves_no_torn_line(run, monkeypatch):
     with pytest.raises(OSError, match=r"20 of .* bytes were written"):
         journal.comment(WHOLE, "y")
     assert journal.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_writer_waits_for_another_and_writes_to_the_file_that_is_there_then(run, is_replaced):
+    journal = Journal(run, "ann")
+    first = journal.comment(WHOLE, "first")
+    with journal.path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        writer = threading.Thread(target=journal.comment, args=(WHOLE, "second"))
+        writer.start()
+        writer.join(0.3)
+        assert writer.is_alive() and journal.read().records == (first,)
+        if is_replaced:  # as git does at a checkout
+            aside = run.path / "aside"
+            aside.write_bytes(journal.path.read_bytes())
+            os.replace(aside, journal.path)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        writer.join(10)
+    assert [record.text for record in journal.read().records] == ["first", "second"]
 
 
 def append_many(path: Path, reviewer: str, writer: int, num_lines: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from reviews import line, make_run, write_lines
 
@@ -121,6 +121,8 @@ def test_what_a_spreadsheet_would_run_is_guarded(start):
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=9))
+@example("so\r=1+1")
+@example('"=1+1"\n,=1')
 def test_any_comment_survives_both_formats(run, tmp_path, text):
     if not text.strip():
         return
