@@ -57,17 +57,17 @@ def cohen_kappa(
         raise ValueError(f"weights: {weights!r}; expected one of {', '.join(WEIGHTS)}")
     units = _pairable(ratings)
     categories, codes = _coded(units)
+    pairs, times = _patterns(codes)
     gap = np.abs(categories[:, None] - categories)
     weight = {"nominal": (gap > 0) * 1.0, "linear": gap, "quadratic": gap**2}[weights]
 
-    def kappa(rows: np.ndarray) -> float:
+    def kappa(times: np.ndarray) -> float:
         table = np.zeros(weight.shape)
-        np.add.at(table, (codes[rows, 0], codes[rows, 1]), 1.0)
-        table /= len(rows)
+        table[pairs[:, 0], pairs[:, 1]] = times / times.sum()
         expected = float((weight * np.outer(table.sum(1), table.sum(0))).sum())
         return 1 - float((weight * table).sum()) / expected if expected > 0 else NAN
 
-    return _estimated(kappa, units, num_resamples, seed)
+    return _estimated(kappa, times, units, num_resamples, seed)
 
 
 def krippendorff_alpha(
@@ -89,19 +89,19 @@ def krippendorff_alpha(
         raise ValueError(f"metric: {metric!r}; expected one of {', '.join(METRICS)}")
     units = _pairable(_checked(ratings))
     categories, codes = _coded(units)
-    counts = _counts(codes, len(categories))
+    counts, times = _patterns(_counts(codes, len(categories)))
     size = counts.sum(1)
 
-    def alpha(rows: np.ndarray) -> float:
-        each = counts[rows].sum(0)
+    def alpha(times: np.ndarray) -> float:
+        each = times @ counts
         if np.count_nonzero(each) < 2:
             return NAN
         total = each.sum()
         place = np.cumsum(each) - each / 2 if metric == "ordinal" else categories - categories[0]
-        observed = (_spread(counts, place, metric) / (size - 1))[rows].sum() / total
+        observed = (times * _spread(counts, place, metric) / (size - 1)).sum() / total
         return float(1 - observed * total * (total - 1) / _spread(each[None], place, metric)[0])
 
-    return _estimated(alpha, units, num_resamples, seed)
+    return _estimated(alpha, times, units, num_resamples, seed)
 
 
 def percent_agreement(ratings: np.ndarray, *, num_resamples: int = 1000, seed: int = 0) -> Agreement:
@@ -111,9 +111,9 @@ def percent_agreement(ratings: np.ndarray, *, num_resamples: int = 1000, seed: i
     """
     units = _pairable(_checked(ratings))
     categories, codes = _coded(units)
-    counts = _counts(codes, len(categories))
+    counts, times = _patterns(_counts(codes, len(categories)))
     equal, pairs = _num_pairs(counts).sum(1), _num_pairs(counts.sum(1))
-    return _estimated(lambda rows: equal[rows].sum() / pairs[rows].sum(), units, num_resamples, seed)
+    return _estimated(lambda n: (n * equal).sum() / (n * pairs).sum(), times, units, num_resamples, seed)
 
 
 def _counts(codes: np.ndarray, num_categories: int) -> np.ndarray:
@@ -161,26 +161,38 @@ def _coded(units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return categories, np.where(np.isnan(units), -1, codes)
 
 
-def _estimated(
-    statistic: Callable[[np.ndarray], float], units: np.ndarray, num_resamples: int, seed: int
-) -> Agreement:
-    """The statistic of all rows, and its 95 % percentile bootstrap interval over units.
+def _patterns(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the different rows, sorted; how often each is there): all that the coefficients depend on."""
+    if not len(rows):
+        return rows, np.zeros(0, np.int64)
+    return np.unique(rows, axis=0, return_counts=True)
 
-    Resamples in which it is undefined say nothing and are left out; where they are half or more, there
-    is no interval.
+
+def _estimated(
+    statistic: Callable[[np.ndarray], float],
+    times: np.ndarray,
+    units: np.ndarray,
+    num_resamples: int,
+    seed: int,
+) -> Agreement:
+    """The statistic of how often each pattern is there, with a 95 % percentile bootstrap interval.
+
+    To draw units with replacement is to draw how often each pattern comes, from a multinomial
+    distribution. Resamples in which the statistic is undefined say nothing and are left out; where they
+    are half or more, there is no interval.
     """
     num_units, num_values = len(units), int((~np.isnan(units)).sum())
     if not num_units:
         return Agreement(NAN, NAN, NAN, 0, 0, "no unit has answers of two reviewers")
-    estimate = float(statistic(np.arange(num_units)))
+    estimate = float(statistic(times))
     if np.isnan(estimate):
         return Agreement(NAN, NAN, NAN, num_units, num_values, "all answers are the same")
     if num_units == 1 or num_resamples < 2:
         reason = "one unit has no interval" if num_units == 1 else "no interval was asked for"
         return Agreement(estimate, NAN, NAN, num_units, num_values, reason)
     rng = np.random.default_rng(seed)
-    values = np.array([statistic(rng.integers(num_units, size=num_units)) for _ in range(num_resamples)])
-    values = values[~np.isnan(values)]
+    drawn = [statistic(rng.multinomial(num_units, times / num_units)) for _ in range(num_resamples)]
+    values = np.array(drawn)[~np.isnan(drawn)]
     if 2 * len(values) <= num_resamples:
         reason = f"{num_resamples - len(values)} of {num_resamples} resamples have one answer only"
         return Agreement(estimate, NAN, NAN, num_units, num_values, reason)

@@ -115,6 +115,6 @@ def _tags(raw: dict[str, Any], name: str, where: str) -> tuple[str, ...]:
 def is_time(time: str) -> bool:
     """Whether a record's time can be this text, which is also how times are compared."""
     try:
-        return bool(_TIME.fullmatch(time) and datetime.strptime(time, TIME_FORMAT))
+        return bool(_TIME.fullmatch(time) and datetime.fromisoformat(time[:-1]))
     except ValueError:
         return False

@@ -14,8 +14,8 @@ Characters are Unicode code points: in JavaScript, count `[...text]` and not `te
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -26,7 +26,8 @@ from gagpo.steps_file import read_steps, trajectory_offsets
 from gagpo.store import Run
 
 LARGEST = 2**31 - 1  # of iterations, siblings, steps and places in a text
-MAX_CHARS = 50_000  # of a target as text
+MAX_TASK = 16_000  # bytes of a task's name
+MAX_CHARS = 50_000  # of a target as text, whose task takes three for each byte
 STEP_TEXTS = ("observation", "action")
 TRAJECTORY_TEXTS = ("goal", "final_observation")
 _FIELDS = ("iteration", "task", "sibling", "step", "span")
@@ -69,11 +70,11 @@ class Target:
         if not isinstance(self.task_id, str) or self.task_id == "":
             raise ValueError(f"task: {short(self.task_id)}; expected a name that is not empty")
         try:
-            encoded = quote(self.task_id, safe="")
+            num_bytes = len(self.task_id.encode())
         except UnicodeEncodeError:
             raise ValueError(f"task: {short(self.task_id)}; expected whole characters") from None
-        if len(encoded) > MAX_CHARS - 200:
-            raise ValueError(f"task: {len(encoded)} characters; expected {MAX_CHARS - 200} at most")
+        if num_bytes > MAX_TASK:
+            raise ValueError(f"task: {num_bytes} bytes; expected {MAX_TASK} at most")
         if self.step is not None:
             whole(self.step, "step", 0, LARGEST)
         if self.span is not None:
@@ -86,7 +87,7 @@ class Target:
     @property
     def trajectory(self) -> Target:
         """The trajectory that this lies in."""
-        return replace(self, step=None, span=None)
+        return self if self.level == "trajectory" else Target(self.iteration, self.task_id, self.sibling)
 
     @property
     def level(self) -> str:
@@ -106,6 +107,11 @@ def parse_target(text: str) -> Target:
     if not isinstance(text, str) or len(text) > MAX_CHARS:
         came = f"{len(text)} characters" if isinstance(text, str) else short(text)
         raise ValueError(f"target: {came}; expected a text of at most {MAX_CHARS} characters")
+    return _parsed(text)
+
+
+@lru_cache(1000)  # a reviewer says several things of one target
+def _parsed(text: str) -> Target:
     values: dict[str, str] = {}
     for part in text.split("&"):
         name, is_set, value = part.partition("=")
