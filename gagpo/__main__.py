@@ -1,5 +1,6 @@
 """The command line: `gagpo train runs/<id>` runs or resumes the run that request.json asks for;
-`gagpo import FILE --out runs/<id>` makes a run folder of recorded trajectories."""
+`gagpo import FILE --out runs/<id>` makes a run folder of recorded trajectories; `gagpo annotations
+runs/<id>` tells what reviewers wrote."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from gagpo.importers.command import add_arguments, import_command
+from gagpo.annotations_command import add_arguments as add_annotations_arguments
+from gagpo.annotations_command import annotations_command
+from gagpo.importers.command import add_arguments as add_import_arguments
+from gagpo.importers.command import import_command
 from gagpo.store import Run, RunLocked, Stopped
 
 
@@ -23,17 +27,21 @@ def main(argv: list[str] | None = None) -> int:
     train.add_argument("run", type=Path, help="folder of the run, with its request.json")
     train.add_argument("--parent", type=int, help="stop when this process is gone")
     importing = commands.add_parser("import", help="recorded trajectories as a run folder, with credit")
-    add_arguments(importing)
+    add_import_arguments(importing)
+    annotations = commands.add_parser("annotations", help="progress, agreement and export of a review")
+    add_annotations_arguments(annotations)
     arguments = parser.parse_args(argv)
     if arguments.command == "import":
-        return import_files(arguments)
+        return answered(import_command, arguments)
+    if arguments.command == "annotations":
+        return answered(annotations_command, arguments)
     return train_run(Run(arguments.run), arguments.parent)
 
 
-def import_files(arguments: argparse.Namespace) -> int:
-    """Print what was read, or what is wrong."""
+def answered(command: Callable[[argparse.Namespace], str], arguments: argparse.Namespace) -> int:
+    """Print what the command answers with, or what is wrong."""
     try:
-        print(import_command(arguments))
+        print(command(arguments))
     except (ValueError, OSError, RunLocked) as error:
         print(error, file=sys.stderr)
         return 1

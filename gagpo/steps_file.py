@@ -133,7 +133,7 @@ def read_trajectories(table: pa.Table) -> list[Trajectory]:
     """The trajectories of `read_steps`' rows, as they were written, but for `final_prompt_ids`, which
     a steps file does not hold."""
     columns = {name: table[name].to_pylist() for name in (*_OF_TRAJECTORY, *_OF_STEP)}
-    starts = _offsets(table)
+    starts = trajectory_offsets(table)
     trajectories = []
     for start, end in pairwise(starts):
         steps = tuple(
@@ -159,7 +159,7 @@ def read_trajectories(table: pa.Table) -> list[Trajectory]:
 
 def step_table(table: pa.Table) -> StepTable:
     """The StepTable of `read_steps`' rows, with the states that credit was assigned on."""
-    offsets = _offsets(table)
+    offsets = trajectory_offsets(table)
     first = offsets[:-1]
 
     def column(name: str) -> np.ndarray:
@@ -182,7 +182,7 @@ def read_credit(table: pa.Table) -> Credit:
     return Credit(**{name: table[name].to_numpy() for name in _OF_CREDIT})
 
 
-def _offsets(table: pa.Table) -> np.ndarray:
+def trajectory_offsets(table: pa.Table) -> np.ndarray:
     """(T+1,) int64, where each trajectory begins; rows of one lie together and count from 0."""
     step, trajectory = table["step"].to_numpy(), table["trajectory"].to_numpy()
     starts = np.flatnonzero(step == 0)

@@ -6,6 +6,8 @@
                   metrics.jsonl      one line for each record, append-only
                   steps/000012.parquet   text, tokens and credit of an iteration (gagpo.steps_file)
                   checkpoints/       (gagpo.checkpoint)
+                  labels.json        what reviewers are asked (gagpo.labels)
+                  annotations/ann.jsonl  what one of them answered, append-only (gagpo.annotations)
                   stop               asks the run to stop
                   lock               held by the process that writes
 
@@ -38,7 +40,7 @@ FREE_SETTINGS = frozenset(
     {"iterations", "eval_every", "eval_tasks", "final_eval_tasks", "checkpoint_every"}
     | {"keep_checkpoints", "tensorboard", "num_threads"}
 )
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,18 @@ class Stopped(Exception):
     """The run was asked to stop, for the reason given."""
 
 
-def open_run(runs_dir: str | Path, run_id: str) -> Run:
-    """The run of that name, whose folder is made if need be. It must lie under `runs_dir`."""
-    if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id) or ".." in run_id:
+def check_name(field: str, name: str) -> None:
+    """ValueError, which begins with `field`, where `name` cannot be that of a file beside others."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or ".." in name:
         raise ValueError(
-            f"run_id: {run_id!r}; expected 1 to 100 letters, digits, dots, dashes or underscores, "
+            f"{field}: {name!r}; expected 1 to 100 letters, digits, dots, dashes or underscores, "
             "the first a letter or digit, and no two dots in a row"
         )
+
+
+def open_run(runs_dir: str | Path, run_id: str) -> Run:
+    """The run of that name, whose folder is made if need be. It must lie under `runs_dir`."""
+    check_name("run_id", run_id)
     root = Path(runs_dir).resolve()
     path = root / run_id
     if path.resolve().parent != root:

@@ -42,7 +42,7 @@ LAYERS = {
         gagpo.credit.sums gagpo.credit.groups gagpo.credit.columns gagpo.credit.episode gagpo.credit.gagpo
         gagpo.credit.baselines gagpo.credit.hgpo gagpo.credit.graph gagpo.credit.graphgpo gagpo.credit.bellman
         gagpo.credit.bepo gagpo.credit.gae gagpo.credit gagpo.stats gagpo.aggregate gagpo.weights
-        gagpo.diagnostics gagpo
+        gagpo.diagnostics gagpo.agreement gagpo
         """,
     ),
     "worlds, rollout and run folder": Layer(
@@ -71,6 +71,8 @@ LAYERS = {
         gagpo.importers.verl gagpo.importers.prime_rl gagpo.importers.swe_agent gagpo.importers.inspect_log
         gagpo.importers.own_steps gagpo.importers.detect gagpo.importers gagpo.importers.run_folder
         gagpo.importers.command
+        gagpo.plain_files gagpo.targets gagpo.labels gagpo.annotation_record gagpo.annotations gagpo.review
+        gagpo.review_queue gagpo.annotations_export gagpo.annotations_command
         """,
     ),
     "widgets": Layer(
