@@ -102,19 +102,23 @@ def write_steps(
     os.replace(aside, path)
 
 
-def read_steps(path: str | Path) -> pa.Table:
-    """The rows of a steps file. A ValueError says what is wrong with a file that is not one."""
+def read_steps(path: str | Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a steps file, of these columns or all. A ValueError says what is wrong with a file
+    that is not one, as far as the columns go that were asked for."""
+    wanted = SCHEMA if columns is None else [SCHEMA.field(name) for name in columns]
     try:
         with open(path, "rb") as file:  # given a name, pyarrow would also follow URLs and read folders
-            table = pq.read_table(file, page_checksum_verification=True)
+            names = [field.name for field in wanted] if columns is not None else None
+            table = pq.read_table(file, columns=names, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path}: not a readable Parquet file ({error})") from None
     version = (table.schema.metadata or {}).get(b"gagpo_steps_version", b"none").decode()
     if version != SCHEMA_VERSION:
         raise ValueError(f"{path}: gagpo_steps_version is {version}; expected {SCHEMA_VERSION}")
-    for field in SCHEMA:
-        if field.name not in table.column_names:
-            raise ValueError(f"{path}: column {field.name!r} is missing")
+    for field in wanted:
+        num = table.column_names.count(field.name)
+        if num != 1:
+            raise ValueError(f"{path}: column {field.name!r} " + ("occurs twice" if num else "is missing"))
         if table.schema.field(field.name).type != field.type:
             raise ValueError(
                 f"{path}: column {field.name!r} is {table.schema.field(field.name).type}; "
@@ -123,7 +127,7 @@ def read_steps(path: str | Path) -> pa.Table:
         if _num_missing(table[field.name]):
             raise ValueError(f"{path}: column {field.name!r} has missing values")
     known = [outcome.name.lower() for outcome in Outcome]
-    for name in table["outcome"].unique().to_pylist():
+    for name in table["outcome"].unique().to_pylist() if "outcome" in table.column_names else ():
         if name not in known:
             raise ValueError(f"{path}: outcome is {name!r}; expected one of {', '.join(known)}")
     return table
@@ -132,7 +136,7 @@ def read_steps(path: str | Path) -> pa.Table:
 def read_trajectories(table: pa.Table) -> list[Trajectory]:
     """The trajectories of `read_steps`' rows, as they were written."""
     columns = {name: table[name].to_pylist() for name in (*_OF_TRAJECTORY, *_OF_STEP)}
-    starts = _offsets(table)
+    starts = trajectory_offsets(table)
     trajectories = []
     for start, end in pairwise(starts):
         steps = tuple(
@@ -158,7 +162,7 @@ def read_trajectories(table: pa.Table) -> list[Trajectory]:
 
 def step_table(table: pa.Table) -> StepTable:
     """The StepTable of `read_steps`' rows, with the states that credit was assigned on."""
-    offsets = _offsets(table)
+    offsets = trajectory_offsets(table)
     first = offsets[:-1]
 
     def column(name: str) -> np.ndarray:
@@ -181,8 +185,11 @@ def read_credit(table: pa.Table) -> Credit:
     return Credit(**{name: table[name].to_numpy() for name in _OF_CREDIT})
 
 
-def _offsets(table: pa.Table) -> np.ndarray:
-    """(T+1,) int64, where each trajectory begins; rows of one lie together and count from 0."""
+def trajectory_offsets(table: pa.Table) -> np.ndarray:
+    """(T+1,) int64, where each trajectory begins; rows of one lie together and count from 0.
+
+    Of the columns of `read_steps` it needs `step` and `trajectory`.
+    """
     step, trajectory = table["step"].to_numpy(), table["trajectory"].to_numpy()
     starts = np.flatnonzero(step == 0)
     offsets = np.append(starts, len(step)).astype(np.int64)

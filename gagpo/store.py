@@ -213,7 +213,8 @@ class Run:
 
     def iterations_with_steps(self) -> list[int]:
         """Iterations whose steps are on disk, ascending; 0 holds the demonstrations."""
-        return sorted(int(p.stem) for p in (self.path / "steps").glob("*.parquet") if p.stem.isdigit())
+        stems = (path.stem for path in (self.path / "steps").glob("*.parquet"))
+        return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
 
     def write_steps(
         self,
