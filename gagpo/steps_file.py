@@ -7,7 +7,7 @@ that any selection of rows can be read on its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -107,23 +107,13 @@ def read_steps(path: str | Path, columns: Sequence[str] | None = None) -> pa.Tab
     that is not one, as far as the columns go that were asked for."""
     wanted = SCHEMA if columns is None else [SCHEMA.field(name) for name in columns]
     try:
-        with open(path, "rb") as file:  # given a name, pyarrow would also follow URLs and read folders
-            names = [field.name for field in wanted] if columns is not None else None
-            table = pq.read_table(file, columns=names, page_checksum_verification=True)
+        with open(path, "rb") as opened:  # given a name, pyarrow would also follow URLs and read folders
+            file = pq.ParquetFile(opened, page_checksum_verification=True)
+            _check_schema(path, file.schema_arrow, wanted)
+            table = file.read(None if columns is None else list(columns))
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path}: not a readable Parquet file ({error})") from None
-    version = (table.schema.metadata or {}).get(b"gagpo_steps_version", b"none").decode()
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"{path}: gagpo_steps_version is {version}; expected {SCHEMA_VERSION}")
     for field in wanted:
-        num = table.column_names.count(field.name)
-        if num != 1:
-            raise ValueError(f"{path}: column {field.name!r} " + ("occurs twice" if num else "is missing"))
-        if table.schema.field(field.name).type != field.type:
-            raise ValueError(
-                f"{path}: column {field.name!r} is {table.schema.field(field.name).type}; "
-                f"expected {field.type}"
-            )
         if _num_missing(table[field.name]):
             raise ValueError(f"{path}: column {field.name!r} has missing values")
     known = [outcome.name.lower() for outcome in Outcome]
@@ -131,6 +121,19 @@ def read_steps(path: str | Path, columns: Sequence[str] | None = None) -> pa.Tab
         if name not in known:
             raise ValueError(f"{path}: outcome is {name!r}; expected one of {', '.join(known)}")
     return table
+
+
+def _check_schema(path: str | Path, schema: pa.Schema, wanted: Iterable[pa.Field]) -> None:
+    version = (schema.metadata or {}).get(b"gagpo_steps_version", b"none").decode()
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"{path}: gagpo_steps_version is {version}; expected {SCHEMA_VERSION}")
+    for field in wanted:
+        num = schema.names.count(field.name)
+        if num != 1:
+            raise ValueError(f"{path}: column {field.name!r} " + ("occurs twice" if num else "is missing"))
+        kind = schema.field(field.name).type
+        if kind != field.type:
+            raise ValueError(f"{path}: column {field.name!r} is {kind}; expected {field.type}")
 
 
 def read_trajectories(table: pa.Table) -> list[Trajectory]:
@@ -193,8 +196,8 @@ def trajectory_offsets(table: pa.Table) -> np.ndarray:
     step, trajectory = table["step"].to_numpy(), table["trajectory"].to_numpy()
     starts = np.flatnonzero(step == 0)
     offsets = np.append(starts, len(step)).astype(np.int64)
-    expected = np.arange(len(step)) - np.repeat(starts, np.diff(offsets))
-    if len(starts) == 0 or starts[0] != 0 or np.any(step != expected):
+    whole = len(starts) > 0 and starts[0] == 0
+    if not whole or np.any(step != np.arange(len(step)) - np.repeat(starts, np.diff(offsets))):
         raise ValueError("steps: rows are not whole trajectories, in the order in which they were written")
     if np.any(np.diff(trajectory) != (step[1:] == 0)):
         raise ValueError("steps: column 'trajectory' does not count the trajectories of column 'step'")
