@@ -51,12 +51,12 @@ QUERIES: dict[str, Callable[[SimpleNamespace], bool]] = {
 }
 
 
-def play(iteration: int, distinct: bool) -> list[Trajectory]:
-    """Households played by chance, STEPS steps in all; `distinct` numbers every observation."""
+def play(iteration: int, distinct: bool, num_steps: int = STEPS) -> list[Trajectory]:
+    """Households played by chance, `num_steps` steps in all; `distinct` numbers every observation."""
     rng = np.random.default_rng(iteration)
     world = make_world(WorldConfig(env="household"))
     made: list[Trajectory] = []
-    left = STEPS
+    left = num_steps
     while left:
         task = world.tasks("train", 1, rng)[0]
         for sibling in range(SIBLINGS):
