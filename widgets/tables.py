@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from gagpo.checked import unknown
 from gagpo.facts import facts as facts_here
+from gagpo.stats import measured
 from gagpo.store import Run
 from gagpo.table import Credit, Trajectory
-from widgets.plots import measured
 
 STYLE = (
     "border-collapse:collapse;font-variant-numeric:tabular-nums;text-align:left;color:inherit;"
