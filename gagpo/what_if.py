@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ from gagpo.store import Run
 from gagpo.table import Credit, StepTable, Trajectory
 
 MOST_KEYS = 16  # state keys whose states are kept
+# What the package's own state keys look at besides texts. Others may look at anything, tokens too.
+OWN_KEYS = {"exact": (), "observation": (), "normalized": ()}
+OWN_KEYS |= {"history": ("key_history",), "similar": ("key_similarity",)}
 Settings = CreditConfig | Mapping[str, Any]
 
 
@@ -35,8 +39,8 @@ class RecordedSteps:
     table         the recorded columns, states as `config.state_key` told them apart; for estimator
                   "gae", with the recorded values as the critic's
     credit        as recorded, or made now where none was
-    trajectories  gives the texts that other state keys are made of, read when they are first needed;
-                  None where there are none
+    trajectories  gives what other state keys are made of; told False, perhaps without the lists that
+                  `read_trajectories` can leave out. None where there is nothing but the columns
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class RecordedSteps:
         table: StepTable,
         config: CreditConfig,
         credit: Credit | None = None,
-        trajectories: Callable[[], Sequence[Trajectory]] | None = None,
+        trajectories: Callable[[bool], Sequence[Trajectory]] | None = None,
     ) -> None:
         if credit is not None and len(credit.value) != table.num_steps:
             raise ValueError(f"credit: {len(credit.value)} rows; expected {table.num_steps}")
@@ -76,7 +80,7 @@ class RecordedSteps:
                     f"state_key: {config.state_key!r}; these steps have no texts, only the states of "
                     f"{self.config.state_key!r}; expected that, or a steps file, a run or trajectories"
                 )
-            named = keyed_table(self._trajectories(), config)
+            named = keyed_table(self._trajectories(config.state_key not in OWN_KEYS), config)
             while len(self._tables) >= MOST_KEYS:
                 self._tables.pop(next(iter(self._tables)))
             self._tables[key] = replace(self.table, state=named.state, final_state=named.final_state)
@@ -173,7 +177,7 @@ def open_steps(
     made = tuple(steps)
     table = StepTable.from_trajectories(made)
     config = replace(config or CreditConfig(), state_key="exact")
-    return RecordedSteps(table, config, trajectories=lambda: made)
+    return RecordedSteps(table, config, trajectories=lambda lists: made)
 
 
 def sweep(
@@ -198,14 +202,13 @@ def _of_run(run: Run, iteration: int | None) -> RecordedSteps:
 
 def _of_rows(rows: pa.Table, config: CreditConfig, *, shaped: bool = False) -> RecordedSteps:
     """`shaped`: rewards had something added before credit was assigned, which the column does not show."""
-    table, credit, read = step_table(rows), read_credit(rows), []
+    table, credit = step_table(rows), read_credit(rows)
     if shaped:
         table = replace(table, reward=_shaped_reward(table, config, credit))
 
-    def trajectories() -> list[Trajectory]:
-        if not read:
-            read.extend(read_trajectories(rows))
-        return read
+    @cache
+    def trajectories(lists: bool) -> list[Trajectory]:
+        return read_trajectories(rows, lists=lists)
 
     return RecordedSteps(table, config, credit, trajectories)
 
@@ -226,9 +229,8 @@ def _with_critic(table: StepTable, config: CreditConfig, credit: Credit) -> Step
 
 def _state_key(config: CreditConfig) -> tuple:
     """What tells states apart: the key's name, and the settings that it looks at."""
-    options = {"history": (config.key_history,), "similar": (config.key_similarity,)}
-    options |= dict.fromkeys(("exact", "observation", "normalized"), ())
-    return (config.state_key, *options.get(config.state_key, (config.key_history, config.key_similarity)))
+    names = OWN_KEYS.get(config.state_key, ("key_history", "key_similarity"))
+    return (config.state_key, *(getattr(config, name) for name in names))
 
 
 def _signs(values: np.ndarray) -> np.ndarray:

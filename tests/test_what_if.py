@@ -17,7 +17,7 @@ from references import Played, reference_credit, table_of
 from gagpo.config import Config, CreditConfig
 from gagpo.credit import ESTIMATORS, assign_credit
 from gagpo.parameters import as_fragment, as_parameters, as_yaml, changes, from_fragment
-from gagpo.state_keys import STATE_KEYS, keyed_table
+from gagpo.state_keys import STATE_KEYS, each, keyed_table
 from gagpo.steps_file import read_steps
 from gagpo.store import Run, open_run
 from gagpo.table import Credit, Outcome, Step, StepTable, Trajectory
@@ -162,6 +162,16 @@ def test_states_are_made_once_for_each_key(monkeypatch: pytest.MonkeyPatch) -> N
         opened.what_if({"state_key": "similar", "key_similarity": number / MOST_KEYS})
     opened.what_if({"state_key": "history"})
     assert len(asked) == 3, "the oldest is forgotten"
+
+
+def test_keys_of_other_packages_see_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_tokens(trajectory: Trajectory) -> list[str]:
+        return [*(str(step.action_ids) for step in trajectory.steps), "end"]
+
+    monkeypatch.setitem(STATE_KEYS, "mine", each(by_tokens))
+    opened = open_steps(record(tmp_path, Config()))
+    assert opened.what_if({"state_key": "mine"}).anchor_size.tolist() == [4, 4, 4, 4], "all have token 7"
+    assert opened.what_if({"state_key": "normalized"}).anchor_size.tolist() == [2, 1, 2, 1]
 
 
 def test_a_critic_is_known_only_where_one_was_recorded(tmp_path: Path) -> None:
