@@ -6,11 +6,15 @@ records them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from gagpo.table import Credit, Outcome, StepTable, Trajectory
+
+# Measured on the steps that were trained on; an iteration that trained on none records 0.
+OF_UPDATES = ("ratio_mean", "ratio_max", "clip_fraction", "kl_k1", "kl_k3", "entropy", "gradient_norm")
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
@@ -109,6 +113,12 @@ def sharing_metrics(table: StepTable) -> dict[str, float]:
         "later_shared_share": _mean(shared & is_later),
         "state_repeat_share": 1 - visits.shape[1] / table.num_steps,
     }
+
+
+def measured(record: Mapping[str, Any], metric: str) -> float | None:
+    """The metric of a record; None where it was not finite, or where there was nothing to measure."""
+    nothing = metric in OF_UPDATES and record.get("num_trained") == 0
+    return None if nothing else record.get(metric)
 
 
 def _mean(values: Iterable[float]) -> float:

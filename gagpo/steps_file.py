@@ -7,7 +7,7 @@ that any selection of rows can be read on its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -102,37 +102,52 @@ def write_steps(
     os.replace(aside, path)
 
 
-def read_steps(path: str | Path) -> pa.Table:
-    """The rows of a steps file. A ValueError says what is wrong with a file that is not one."""
+def read_steps(path: str | Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a steps file, of these columns or all. A ValueError says what is wrong with a file
+    that is not one, as far as the columns go that were asked for."""
+    wanted = SCHEMA if columns is None else [SCHEMA.field(name) for name in columns]
     try:
-        with open(path, "rb") as file:  # given a name, pyarrow would also follow URLs and read folders
-            table = pq.read_table(file, page_checksum_verification=True)
+        with open(path, "rb") as opened:  # given a name, pyarrow would also follow URLs and read folders
+            file = pq.ParquetFile(opened, page_checksum_verification=True)
+            _check_schema(path, file.schema_arrow, wanted)
+            table = file.read(None if columns is None else list(columns))
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"{path}: not a readable Parquet file ({error})") from None
-    version = (table.schema.metadata or {}).get(b"gagpo_steps_version", b"none").decode()
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"{path}: gagpo_steps_version is {version}; expected {SCHEMA_VERSION}")
-    for field in SCHEMA:
-        if field.name not in table.column_names:
-            raise ValueError(f"{path}: column {field.name!r} is missing")
-        if table.schema.field(field.name).type != field.type:
-            raise ValueError(
-                f"{path}: column {field.name!r} is {table.schema.field(field.name).type}; "
-                f"expected {field.type}"
-            )
+    for field in wanted:
         if _num_missing(table[field.name]):
             raise ValueError(f"{path}: column {field.name!r} has missing values")
     known = [outcome.name.lower() for outcome in Outcome]
-    for name in table["outcome"].unique().to_pylist():
+    for name in table["outcome"].unique().to_pylist() if "outcome" in table.column_names else ():
         if name not in known:
             raise ValueError(f"{path}: outcome is {name!r}; expected one of {', '.join(known)}")
     return table
 
 
-def read_trajectories(table: pa.Table) -> list[Trajectory]:
+def _check_schema(path: str | Path, schema: pa.Schema, wanted: Iterable[pa.Field]) -> None:
+    version = (schema.metadata or {}).get(b"gagpo_steps_version", b"none").decode()
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"{path}: gagpo_steps_version is {version}; expected {SCHEMA_VERSION}")
+    for field in wanted:
+        num = schema.names.count(field.name)
+        if num != 1:
+            raise ValueError(f"{path}: column {field.name!r} " + ("occurs twice" if num else "is missing"))
+        kind = schema.field(field.name).type
+        if kind != field.type:
+            raise ValueError(f"{path}: column {field.name!r} is {kind}; expected {field.type}")
+
+
+def read_trajectories(table: pa.Table, *, lists: bool = True) -> list[Trajectory]:
     """The trajectories of `read_steps`' rows, as they were written, but for `final_prompt_ids`, which
-    a steps file does not hold."""
-    columns = {name: table[name].to_pylist() for name in (*_OF_TRAJECTORY, *_OF_STEP)}
+    a steps file does not hold.
+
+    Without `lists`, which can be most of a file, `admissible`, `prompt_ids`, `action_ids` and `logprobs`
+    are empty.
+    """
+    left_out = () if lists else ("admissible", "prompt_ids", "action_ids", "sampler_logprobs")
+    columns = {
+        name: [()] * len(table) if name in left_out else _values(table[name])
+        for name in (*_OF_TRAJECTORY, *_OF_STEP)
+    }
     starts = trajectory_offsets(table)
     trajectories = []
     for start, end in pairwise(starts):
@@ -155,6 +170,23 @@ def read_trajectories(table: pa.Table) -> list[Trajectory]:
         own["outcome"] = Outcome[own["outcome"].upper()]
         trajectories.append(Trajectory(steps=steps, **own))
     return trajectories
+
+
+def _values(column: pa.ChunkedArray) -> list:
+    """`column.to_pylist()`, ten times as fast: each distinct text is made once, numbers all together."""
+    values: list = []
+    for chunk in column.chunks:
+        if pa.types.is_dictionary(chunk.type):
+            known = chunk.dictionary.to_pylist()
+            values += [known[i] for i in chunk.indices.to_numpy().tolist()]
+        elif pa.types.is_list(chunk.type):
+            inner, ends = _values(pa.chunked_array([chunk.flatten()])), chunk.offsets.to_numpy()
+            values += [inner[a:b] for a, b in pairwise((ends - ends[0]).tolist())]
+        elif pa.types.is_string(chunk.type):
+            values += chunk.to_pylist()
+        else:
+            values += chunk.to_numpy(zero_copy_only=False).tolist()
+    return values
 
 
 def step_table(table: pa.Table) -> StepTable:
@@ -183,12 +215,15 @@ def read_credit(table: pa.Table) -> Credit:
 
 
 def trajectory_offsets(table: pa.Table) -> np.ndarray:
-    """(T+1,) int64, where each trajectory begins; rows of one lie together and count from 0."""
+    """(T+1,) int64, where each trajectory begins; rows of one lie together and count from 0.
+
+    Of the columns of `read_steps` it needs `step` and `trajectory`.
+    """
     step, trajectory = table["step"].to_numpy(), table["trajectory"].to_numpy()
     starts = np.flatnonzero(step == 0)
     offsets = np.append(starts, len(step)).astype(np.int64)
-    expected = np.arange(len(step)) - np.repeat(starts, np.diff(offsets))
-    if len(starts) == 0 or starts[0] != 0 or np.any(step != expected):
+    whole = len(starts) > 0 and starts[0] == 0
+    if not whole or np.any(step != np.arange(len(step)) - np.repeat(starts, np.diff(offsets))):
         raise ValueError("steps: rows are not whole trajectories, in the order in which they were written")
     if np.any(np.diff(trajectory) != (step[1:] == 0)):
         raise ValueError("steps: column 'trajectory' does not count the trajectories of column 'step'")

@@ -220,7 +220,18 @@ class Run:
 
     def iterations_with_steps(self) -> list[int]:
         """Iterations whose steps are on disk, ascending; 0 holds the demonstrations."""
-        return sorted(int(p.stem) for p in (self.path / "steps").glob("*.parquet") if p.stem.isdigit())
+        stems = (path.stem for path in (self.path / "steps").glob("*.parquet"))
+        return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+
+    def recorded_iteration(self, iteration: int | None = None) -> int | None:
+        """`iteration` if its steps are on disk, else a ValueError; without it the last, None if there is
+        none."""
+        recorded = self.iterations_with_steps()
+        if not recorded:
+            return None
+        if iteration is not None and iteration not in recorded:
+            raise ValueError(f"iteration: {iteration}; recorded are {recorded[0]} to {recorded[-1]}")
+        return recorded[-1] if iteration is None else iteration
 
     def write_steps(
         self,

@@ -16,8 +16,8 @@ import pytest
 import widgets
 from gagpo.config import Config, section_of
 from gagpo.launch import gather_parameters
+from gagpo.stats import OF_UPDATES
 from gagpo.store import open_run
-from widgets.plots import OF_UPDATES
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -65,6 +65,8 @@ LAYERS = {
         gagpo.envs.webshop.game gagpo.envs.webshop.world
         gagpo.forks_file gagpo.forks gagpo.oracle gagpo.fidelity gagpo.board gagpo.walks gagpo.fidelity_cell
         gagpo.prompts gagpo.masking gagpo.rollout gagpo.state_actor gagpo.steps_file gagpo.store
+        gagpo.texts gagpo.query gagpo.find gagpo.what_if gagpo.parameters gagpo.align
+        gagpo.compare
         gagpo.facts gagpo.launch
         gagpo.importers.fields gagpo.importers.entries gagpo.importers.records gagpo.importers.keys
         gagpo.importers.collect gagpo.importers.messages gagpo.importers.chat gagpo.importers.atif

@@ -84,6 +84,16 @@ def test_steps_come_back_as_they_were(tmp_path_factory, trajectories: list[Traje
     table, credit, old = write(path, trajectories)
     rows = read_steps(path)
     assert read_trajectories(rows) == trajectories
+    bare = {"admissible": (), "prompt_ids": (), "action_ids": (), "logprobs": ()}
+    assert read_trajectories(rows, lists=False) == [
+        replace(t, steps=tuple(replace(step, **bare) for step in t.steps)) for t in trajectories
+    ]
+    length = len(trajectories[0].steps)
+    parts = [rows.slice(0, length), rows.slice(length)]
+    assert read_trajectories(pa.concat_tables(parts)) == trajectories, "columns in several pieces"
+    assert len(trajectories) == 1 or read_trajectories(parts[1]) == trajectories[1:]
+    some = read_steps(path, ["step", "reward"])
+    assert some.column_names == ["step", "reward"] and some["reward"].equals(rows["reward"])
     again = step_table(rows)
     for name in StepTable.__slots__:
         assert np.array_equal(getattr(again, name), getattr(table, name)), name

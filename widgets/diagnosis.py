@@ -6,14 +6,14 @@ import numpy as np
 
 from gagpo.diagnostics import Diagnostics, Mismatch, Signal, diagnose
 from gagpo.store import Run
-from widgets.tables import NOTHING_YET, Table, Tables, recorded_iteration
+from widgets.tables import NOTHING_YET, Table, Tables
 
 
 def diagnosis(run: Run, iteration: int | None = None) -> Tables:
     """The diagnostics of an iteration's steps (the last one recorded by default), with examples."""
     from gagpo.steps_file import read_credit, read_steps, step_table
 
-    iteration = recorded_iteration(run, iteration)
+    iteration = run.recorded_iteration(iteration)
     if iteration is None:
         return Tables((Table(NOTHING_YET.format(run=run.run_id), (), ()),))
     rows = read_steps(run.steps_path(iteration))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gagpo.stats import measured
 from gagpo.store import Run
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 GREY = "#808080"
-# Measured on the steps that were trained on; an iteration that trained on none records 0.
-OF_UPDATES = ("ratio_mean", "ratio_max", "clip_fraction", "kl_k1", "kl_k3", "entropy", "gradient_norm")
 
 
 def show(figure: Figure) -> None:
@@ -117,12 +116,6 @@ def phase_times(run: Run) -> Figure:
     figure.update_xaxes(title_text="iteration")
     figure.update_yaxes(title_text="seconds")
     return finish(figure, f"Time of {run.run_id}")
-
-
-def measured(record: dict[str, Any], metric: str) -> float | None:
-    """The metric of a record; None where it was not finite, or where there was nothing to measure."""
-    nothing = metric in OF_UPDATES and record.get("num_trained") == 0
-    return None if nothing else record.get(metric)
 
 
 def _listed(runs: Run | Sequence[Run]) -> list[Run]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 from typing import Any, TextIO
 
+from gagpo.stats import measured
 from gagpo.store import Run
-from widgets.plots import learning_curves, measured, mimebundle
+from widgets.plots import learning_curves, mimebundle
 
 
 class ProgressLine:

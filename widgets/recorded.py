@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -19,13 +19,12 @@ from gagpo.launch import default_runs_dir
 from gagpo.oracle import TrueValues, values_of_steps
 from gagpo.rollout import collect
 from gagpo.state_actor import StateActor
-from gagpo.state_keys import keyed_table
 from gagpo.steps_file import read_steps, read_trajectories
 from gagpo.store import Run
 from gagpo.table import StepTable, Trajectory
+from gagpo.what_if import RecordedSteps, open_steps
 from widgets.imports import read_recordings
 from widgets.lab_settings import LabSettings
-from widgets.tables import recorded_iteration
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,10 +40,14 @@ class Recorded:
     told: str
     states_are_true: bool
     truth: Callable[[float], TrueValues] | None = None
+    steps: RecordedSteps = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", open_steps(self.trajectories))
 
     def table(self, config: CreditConfig) -> StepTable:
         """The columns for credit; where the truth is known it is also what the critic says."""
-        table = keyed_table(self.trajectories, config)
+        table = self.steps.table_for(config)
         if self.truth is None:
             return table
         after_the_end = np.zeros(table.num_trajectories)  # the truth's, where a limit cuts, too
@@ -68,7 +71,7 @@ def of_run(runs_dir: str | Path, run_id: str, iteration: int | None = None) -> R
     if run_id not in there:
         raise ValueError(f"run_id: {unknown('run', run_id, there)}; expected a folder in {folder}")
     run = Run(folder / run_id)
-    iteration = recorded_iteration(run, iteration)
+    iteration = run.recorded_iteration(iteration)
     if iteration is None:
         raise ValueError(f"run_id: {run_id!r} has no recorded steps yet")
     read = read_trajectories(read_steps(run.steps_path(iteration)))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from gagpo.checked import unknown
 from gagpo.facts import facts as facts_here
+from gagpo.stats import measured
 from gagpo.store import Run
 from gagpo.table import Credit, Trajectory
-from widgets.plots import measured
 
 STYLE = (
     "border-collapse:collapse;font-variant-numeric:tabular-nums;text-align:left;color:inherit;"
@@ -77,22 +77,12 @@ class Tables:
         return "\n\n".join(map(repr, self.tables))
 
 
-def recorded_iteration(run: Run, iteration: int | None = None) -> int | None:
-    """`iteration` if its steps are on disk, else a ValueError; without it the last, None if there is none."""
-    recorded = run.iterations_with_steps()
-    if not recorded:
-        return None
-    if iteration is not None and iteration not in recorded:
-        raise ValueError(f"iteration: {iteration}; recorded are {recorded[0]} to {recorded[-1]}")
-    return recorded[-1] if iteration is None else iteration
-
-
 def example_trajectories(run: Run, iteration: int | None = None, num: int = 2) -> Tables:
     """Steps of `num` trajectories of an iteration (the last one recorded by default), with the
     arithmetic of their credit. A success and a failure of one task come first, if there are."""
     from gagpo.steps_file import read_credit, read_steps, read_trajectories, step_table
 
-    iteration = recorded_iteration(run, iteration)
+    iteration = run.recorded_iteration(iteration)
     if iteration is None:
         return Tables((Table(NOTHING_YET.format(run=run.run_id), (), ()),))
     rows = read_steps(run.steps_path(iteration))

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from gagpo.config import CreditConfig
-from gagpo.credit import assign_credit
 from gagpo.fidelity_cell import Cell, run_cell
+from gagpo.what_if import sweep
 from widgets.graph import label
 from widgets.plots import COLOURS, DASHES, finish
 from widgets.recorded import Recorded
@@ -34,24 +34,20 @@ def lambda_curves(
     Rings are R_t - V(s_t), which lambda 1 amounts to, crosses td errors, which lambda 0 does, as long as
     no episode term, bootstrapped end or penalty outside of r_t is asked for.
     """
-    table, config = recorded.table(config), replace(config, estimator="gagpo")
-    credits = {lam: assign_credit(table, replace(config, lam=lam)) for lam in lambdas}
+    credits = sweep(recorded.steps, replace(config, estimator="gagpo"), "lam", lambdas)
     curves = {_lambda_name(lam): credit.advantage for lam, credit in credits.items()}
     some = credits[lambdas[0]]
     marks = {"R − V(s)": some.return_to_go - some.value, "td error": some.td_error}
-    return _curves(recorded, table.offsets, curves, marks, task, "Advantage of every step as lambda goes up")
+    return _curves(recorded, curves, marks, task, "Advantage of every step as lambda goes up")
 
 
 def gamma_curves(
     recorded: Recorded, config: CreditConfig, task: str | None = None, gammas: Sequence[float] = GAMMAS
 ) -> Figure:
     """GAGPO's advantage over the steps of two siblings, a curve for each gamma."""
-    config, curves = replace(config, estimator="gagpo"), {}
-    for gamma in gammas:
-        own = replace(config, gamma=gamma)
-        curves[f"γ {gamma:g}"] = assign_credit(recorded.table(own), own).advantage
-    offsets = recorded.table(config).offsets
-    return _curves(recorded, offsets, curves, {}, task, "Advantage of every step as gamma goes up")
+    credits = sweep(recorded.steps, replace(config, estimator="gagpo"), "gamma", gammas)
+    curves = {f"γ {gamma:g}": credit.advantage for gamma, credit in credits.items()}
+    return _curves(recorded, curves, {}, task, "Advantage of every step as gamma goes up")
 
 
 def agreement_grids(
@@ -81,7 +77,6 @@ def _lambda_name(lam: float) -> str:
 
 def _curves(
     recorded: Recorded,
-    offsets: Sequence[int],
     curves: dict[str, Sequence[float]],
     marks: dict[str, Sequence[float]],
     task: str | None,
@@ -90,6 +85,7 @@ def _curves(
     """Columns over all steps, drawn for the first two siblings, a success and a failure if there are both."""
     from plotly.subplots import make_subplots
 
+    offsets = recorded.steps.table.offsets
     shown = siblings_of(recorded.trajectories, task)[:2]
     own = [recorded.trajectories[i] for i in shown]
     titles = [label(f"sibling {t.sibling}: it {how_it_ended(t)}") for t in own]
