@@ -162,7 +162,8 @@ def figure(results: dict[str, list[Result]], budget: float) -> str:
         Panel("environment steps", _curves(results, grid, "length"), ticks,
               [(y, f"{y}") for y in range(0, int(longest) + 5, 5)], bands=True),
     ]  # fmt: skip
-    return draw("Success on unseen houses, and steps an episode", panels, LOOKS)
+    looks = {method: look for method, look in LOOKS.items() if method in results}
+    return draw("Success on unseen houses, and steps an episode", panels, looks)
 
 
 def _curves(results: dict[str, list[Result]], grid: np.ndarray, what: str) -> dict[str, list]:
@@ -188,7 +189,7 @@ def run_lines(results: dict[str, list[Result]]) -> Iterable[list[object]]:
     for result in (r for found in results.values() for r in found):
         own = [result.job.method, f"{result.job.learning_rate:g}", result.job.seed]
         for row in zip(result.steps, result.success, result.length, strict=True):
-            yield [*own, f"{row[0]:.0f}", f"{row[1]:.4f}", f"{row[2]:.3f}"]
+            yield [*own, f"{row[0]:.0f}", f"{row[1]:.6f}", f"{row[2]:.6f}"]
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

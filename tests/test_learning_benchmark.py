@@ -1,5 +1,7 @@
 """The learning benchmark: what it chooses, what it shares, what it says of known numbers."""
 
+import csv
+import itertools
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import learning
 import learning_report
 from line_figure import Panel, draw
 
+ROOT = Path(__file__).parents[1]
 TINY = {
     "num_receptacles": 4,
     "num_objects": 3,
@@ -145,7 +148,7 @@ def test_the_report_is_written_below_its_heading_only(two_methods, tmp_path):
     text = (out / "learning.md").read_text()
     assert text.startswith("# Words\n\n## Tables\n") and "old" not in text and "300 environment" in text
     lines = (out / "learning.csv").read_text().splitlines()
-    assert len(lines) == 1 + 2 * 2 * 3 and lines[3] == "GAGPO,0.004,0,300,0.8000,18.000"
+    assert len(lines) == 1 + 2 * 2 * 3 and lines[3] == "GAGPO,0.004,0,300,0.800000,18.000000"
     assert (out / "learning.svg").read_text().count("<polygon") == 4
 
 
@@ -155,6 +158,38 @@ def test_runs_that_began_differently_are_not_compared(two_methods):
     record(two_methods, learning.Job("GAGPO", learning.RATES[-1], 2), (0.3, 0.5, 0.5), (1.0, 1.0), (1.0, 1.0))
     with pytest.raises(ValueError, match=r"seed 2: starts at \[0.1, 0.3\]"):
         learning_report.check_starts(learning_report.compared(two_methods))
+
+
+def recorded_results() -> dict[str, list[learning_report.Result]]:
+    """The runs of docs/results/learning.csv; what the file does not tell is NaN."""
+    with (ROOT / "docs" / "results" / "learning.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found: dict[str, list[learning_report.Result]] = {}
+    for (method, rate, seed), own in itertools.groupby(
+        rows, lambda row: (row["method"], float(row["learning_rate"]), int(row["seed"]))
+    ):
+        columns = np.array([[float(r[c]) for c in ("env_steps", "success", "episode_length")] for r in own]).T
+        job = learning.Job(method, rate, seed)
+        found.setdefault(method, []).append(learning_report.Result(job, *columns, *[float("nan")] * 3))
+    return found
+
+
+def test_the_pages_say_what_the_recorded_runs_say():
+    results = recorded_results()
+    learning_report.check_starts(results)
+    budget = min(r.steps[-1] for found in results.values() for r in found)
+    head, *rows = learning_report.summary(results, budget)
+    page = (ROOT / "docs" / "results" / "learning.md").read_text("utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"{budget:,.0f} environment steps" in page and f"{budget:,.0f} environment steps" in readme
+    shown = ("method", "half way", "at the budget", "last", "length")
+    for row in rows:
+        assert "| " + " | ".join(row) + " |" in page
+        if row[0] in learning.BASELINES:
+            cells = dict(zip(head, row, strict=True))
+            assert "| " + " | ".join(cells[name] for name in shown) + " |" in readme
+    for row in learning_report.improvements(results, budget)[1:]:
+        assert "| " + " | ".join(row) + " |" in page
 
 
 def test_lines_stand_where_their_numbers_are():
