@@ -61,22 +61,27 @@ class Journal:
         return _joined([_read(self.path, self.reviewer)] if self.path.exists() else [])
 
     def answer(self, target: Target, question: str, value: Any) -> Record:
+        """Answer a question of the label set; a later answer takes the place of an earlier one."""
         value = self.labels.question(question).check(value, target)
         listed_value = list(value) if isinstance(value, tuple) else value
         return self._append("answer", target, question=question, value=listed_value)
 
     def tag(self, target: Target, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Record:
+        """Give tags to the target, or take off those that this reviewer gave."""
         given = {"add": add, "remove": remove}
         lists = {name: [tags] if isinstance(tags, str) else list(tags) for name, tags in given.items()}
         return self._append("tags", target, **lists)
 
     def comment(self, target: Target, text: str) -> Record:
+        """Say something about the target."""
         return self._append("comment", target, text=text)
 
     def edit(self, comment: Record, text: str) -> Record:
+        """New words for the reviewer's own comment."""
         return self._append("edit", self._own(comment, "comment").target, of=comment.id, text=text)
 
     def retract(self, record: Record) -> Record:
+        """Make the reviewer's own record count no more; for good, but it can be written anew."""
         return self._append("retract", self._own(record).target, of=record.id)
 
     def _own(self, record: Record, kind: str | None = None) -> Record:

@@ -113,6 +113,7 @@ class LabelSet:
     tags: tuple[str, ...] = ()
 
     def question(self, name: str) -> Question:
+        """The question with that id; ValueError names the nearest where there is none."""
         if name not in self.questions:
             raise ValueError(f"question: {unknown('question', str(name)[:100], self.questions)}")
         return self.questions[name]

@@ -60,6 +60,7 @@ class Queue:
         return tuple(self._dealt[reviewer])
 
     def progress(self, reviewer: str, done: Collection[tuple[str, Target]]) -> Progress:
+        """How far the reviewer is."""
         own = self.assigned(reviewer)
         return Progress(sum((reviewer, target) in done for target in own), len(own))
 

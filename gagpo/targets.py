@@ -175,6 +175,7 @@ class RecordedTargets:
         self._read = cache(self._read_iteration)
 
     def iterations(self) -> list[int]:
+        """Those whose steps are on disk, ascending."""
         return self.run.iterations_with_steps()
 
     def trajectories(self, iteration: int) -> dict[Target, TrajectoryFacts]:
